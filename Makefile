@@ -1,0 +1,41 @@
+# Every command here does its own set-up; `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+NAME ?=
+
+.PHONY: help
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup:  ## make .venv with everything pinned in requirements/dev.txt
+	@tools/bootstrap
+
+.PHONY: run
+run: setup  ## real agents on a real vLLM under FCFS, VTC and Justitia: a table and a report
+	@$(PYTHON) -m justitia bench
+
+.PHONY: test
+test: setup  ## the test suite: no cluster, no GPU
+	@$(PYTHON) -m pytest -n 2 --dist loadfile -q
+
+.PHONY: verify
+verify: setup  ## regenerate, lint, type-check, check the import contracts; as pre-commit does
+	@$(PYTHON) -m pre_commit run --all-files --show-diff-on-failure
+
+.PHONY: generate
+generate: setup  ## regenerate code and documents that are derived
+	@tools/generate
+
+.PHONY: bench
+bench: setup  ## run a benchmark: make bench NAME=core; without a name all, and docs/benchmarks.md
+	@$(PYTHON) tools/bench $(NAME)
+
+.PHONY: e2e
+e2e: setup  ## the real vLLM server on this machine with the scheduler service
+	@$(PYTHON) -m pytest -q e2e/engine
+
+.PHONY: recordings
+recordings: setup  ## record the runs that predictors learn from, on the real small model (20 minutes)
+	@$(PYTHON) -m justitia record

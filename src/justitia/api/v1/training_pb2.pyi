@@ -1,0 +1,94 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ExportSamplesRequest(_message.Message):
+    __slots__ = ("pool", "application", "max_samples")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    MAX_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    application: str
+    max_samples: int
+    def __init__(self, pool: _Optional[str] = ..., application: _Optional[str] = ..., max_samples: _Optional[int] = ...) -> None: ...
+
+class Sample(_message.Message):
+    __slots__ = ("application", "run_id", "prompt_text", "cost_kvtt", "num_inferences", "finished_at")
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TEXT_FIELD_NUMBER: _ClassVar[int]
+    COST_KVTT_FIELD_NUMBER: _ClassVar[int]
+    NUM_INFERENCES_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    application: str
+    run_id: str
+    prompt_text: str
+    cost_kvtt: int
+    num_inferences: int
+    finished_at: _timestamp_pb2.Timestamp
+    def __init__(self, application: _Optional[str] = ..., run_id: _Optional[str] = ..., prompt_text: _Optional[str] = ..., cost_kvtt: _Optional[int] = ..., num_inferences: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PublishModelRequest(_message.Message):
+    __slots__ = ("pool", "application", "artefact")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    ARTEFACT_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    application: str
+    artefact: bytes
+    def __init__(self, pool: _Optional[str] = ..., application: _Optional[str] = ..., artefact: _Optional[bytes] = ...) -> None: ...
+
+class Model(_message.Message):
+    __slots__ = ("application", "version", "published_at", "samples", "relative_error", "is_active")
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    RELATIVE_ERROR_FIELD_NUMBER: _ClassVar[int]
+    IS_ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    application: str
+    version: str
+    published_at: _timestamp_pb2.Timestamp
+    samples: int
+    relative_error: float
+    is_active: bool
+    def __init__(self, application: _Optional[str] = ..., version: _Optional[str] = ..., published_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., samples: _Optional[int] = ..., relative_error: _Optional[float] = ..., is_active: bool = ...) -> None: ...
+
+class GetModelRequest(_message.Message):
+    __slots__ = ("pool", "application", "version")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    application: str
+    version: str
+    def __init__(self, pool: _Optional[str] = ..., application: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class GetModelResponse(_message.Message):
+    __slots__ = ("model", "artefact")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    ARTEFACT_FIELD_NUMBER: _ClassVar[int]
+    model: Model
+    artefact: bytes
+    def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., artefact: _Optional[bytes] = ...) -> None: ...
+
+class ListModelsRequest(_message.Message):
+    __slots__ = ("pool", "application")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    application: str
+    def __init__(self, pool: _Optional[str] = ..., application: _Optional[str] = ...) -> None: ...
+
+class ListModelsResponse(_message.Message):
+    __slots__ = ("models",)
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    models: _containers.RepeatedCompositeFieldContainer[Model]
+    def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
