@@ -1,0 +1,154 @@
+"""Where a run's estimated cost comes from (rules K3 and E1), and what the accounts learn (rule K1)."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from justitia.core.errors import InvalidValueError
+from justitia.core.units import MAX_COST_KVTT
+
+#: An application's own mean counts from this many finished runs on (rule E1).
+MIN_HISTORY_RUNS: Final = 5
+
+
+class Source(StrEnum):
+    """Who made an estimate."""
+
+    CLIENT = "client"
+    MODEL = "model"
+    HISTORY = "history"
+    POOL = "pool"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Predicted cost of a run in kvtt, from 1 to ``MAX_COST_KVTT``, and who says so."""
+
+    cost_kvtt: int
+    source: Source
+    model_version: str = ""
+
+
+def clamp_cost_kvtt(value: float, *, max_cost_kvtt: int = MAX_COST_KVTT) -> int:
+    """Round a finite cost to whole kvtt within [1, ``max_cost_kvtt``] (rule K3)."""
+    return max(1, min(max_cost_kvtt, round(value)))
+
+
+def require_cost_kvtt(field_name: str, value: float) -> int:
+    """Validate a cost that somebody outside claims.
+
+    Raises:
+        InvalidValueError: NaN, infinite, zero, negative or above ``MAX_COST_KVTT``.
+    """
+    if not math.isfinite(value) or not 0 < value <= MAX_COST_KVTT:
+        raise InvalidValueError(
+            field_name, f"must be a finite number > 0 and <= {MAX_COST_KVTT:g}, got {value!r}"
+        )
+    return clamp_cost_kvtt(value)
+
+
+@dataclass(slots=True)
+class Mean:
+    """Running mean of costs; exact, since costs are whole kvtt."""
+
+    count: int = 0
+    total_kvtt: int = 0
+
+    def add(self, cost_kvtt: int) -> None:
+        """Count one finished run."""
+        self.count += 1
+        self.total_kvtt += cost_kvtt
+
+    @property
+    def value_kvtt(self) -> float:
+        """The mean so far; the caller checks ``count`` first."""
+        return self.total_kvtt / self.count
+
+
+@dataclass(slots=True)
+class Ladder:
+    """The cold start ladder of one pool (rule E1).
+
+    Order: what the client declares; the application's trained model; the application's own mean of at
+    least ``MIN_HISTORY_RUNS`` finished runs; the pool's mean for prompts of that length; the
+    application's ``fallbackCost``; the pool's default.
+    """
+
+    default_cost_kvtt: int
+    max_cost_kvtt: int = MAX_COST_KVTT
+    max_applications: int = 10_000
+    _by_application: OrderedDict[str, Mean] = field(default_factory=OrderedDict)
+    _by_length: dict[int, Mean] = field(default_factory=dict)
+
+    def estimate(
+        self,
+        application: str,
+        *,
+        prompt_length: int | None,
+        client_kvtt: float | None = None,
+        model_kvtt: float | None = None,
+        model_version: str = "",
+        fallback_kvtt: float | None = None,
+    ) -> Estimate:
+        """Take the first step of the ladder that holds.
+
+        ``prompt_length`` is in whatever unit the pool uses throughout (characters or tokens); None
+        where nobody knows it. A model's answer that is not finite or not positive is passed over.
+        """
+        if client_kvtt is not None:
+            return self._made(client_kvtt, Source.CLIENT)
+        if model_kvtt is not None and math.isfinite(model_kvtt) and model_kvtt > 0:
+            return self._made(model_kvtt, Source.MODEL, model_version)
+        own = self._by_application.get(application)
+        if own is not None and own.count >= MIN_HISTORY_RUNS:
+            return self._made(own.value_kvtt, Source.HISTORY)
+        peers = None if prompt_length is None else self._by_length.get(_bucket(prompt_length))
+        if peers is not None and peers.count >= MIN_HISTORY_RUNS:
+            return self._made(peers.value_kvtt, Source.POOL)
+        fallback = self.default_cost_kvtt if fallback_kvtt is None else fallback_kvtt
+        return self._made(fallback, Source.DEFAULT)
+
+    def learn(self, application: str, *, prompt_length: int | None, cost_kvtt: int) -> None:
+        """Count the true cost of a finished run (rule K1).
+
+        Remembers at most ``max_applications`` of them, the ones seen last.
+        """
+        self._by_application.setdefault(application, Mean()).add(cost_kvtt)
+        self._by_application.move_to_end(application)
+        if len(self._by_application) > self.max_applications:
+            self._by_application.popitem(last=False)
+        if prompt_length is not None:
+            self._by_length.setdefault(_bucket(prompt_length), Mean()).add(cost_kvtt)
+
+    def forget(self, application: str) -> None:
+        """Drop what an application taught: it is gone."""
+        self._by_application.pop(application, None)
+
+    def history(self) -> tuple[Mapping[str, tuple[int, int]], Mapping[int, tuple[int, int]]]:
+        """Freeze (count, total) by application and by prompt length class, to be stored."""
+        return (
+            {name: (m.count, m.total_kvtt) for name, m in self._by_application.items()},
+            {size: (m.count, m.total_kvtt) for size, m in self._by_length.items()},
+        )
+
+    def restore(
+        self,
+        by_application: Mapping[str, tuple[int, int]],
+        by_length: Mapping[int, tuple[int, int]],
+    ) -> None:
+        """Put back what ``history`` froze."""
+        self._by_application = OrderedDict((k, Mean(*v)) for k, v in by_application.items())
+        self._by_length = {k: Mean(*v) for k, v in by_length.items()}
+
+    def _made(self, value: float, source: Source, version: str = "") -> Estimate:
+        cost = clamp_cost_kvtt(value, max_cost_kvtt=self.max_cost_kvtt)
+        return Estimate(cost, source, version)
+
+
+def _bucket(prompt_length: int) -> int:
+    """Class of a prompt length: its number of binary digits, so each class spans a factor of 2."""
+    return prompt_length.bit_length()

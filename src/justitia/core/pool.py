@@ -1,0 +1,386 @@
+"""One pool: engines that serve one model and share one virtual time.
+
+Every call that changes something takes ``now_s``, seconds of one clock that never goes back. Virtual time
+is settled before anything else changes (rule V4): with the delivered clock it is settled by the reports
+themselves, so between two reports V stands where the last one left it.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from justitia.core.engines import Delivery, EngineAccount, EngineReport, RunReport
+from justitia.core.errors import InvalidValueError, RunExistsError, UnknownRunError
+from justitia.core.estimates import Estimate
+from justitia.core.fairness import FairnessTracker, FairRatio, critical_path_s
+from justitia.core.runs import EndedRun, Explanation, Run, RunState, RunView
+from justitia.core.snapshot import PoolSnapshot, RunRecord
+from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks, service_ticks
+from justitia.core.virtual_time import FluidClock
+
+_MAX_TIMES_PER_RUN = 10_000
+_MAX_AHEAD_SHOWN = 20
+
+
+class Clock(StrEnum):
+    """What makes V grow (rule V1)."""
+
+    DELIVERED = "delivered"  # the useful service that engines report
+    CAPACITY = "capacity"  # the paper's: KV capacity x steps, used or not
+
+
+class Pool:
+    """Open runs, engines' accounts and the virtual time of one pool."""
+
+    def __init__(self, *, clock: Clock = Clock.DELIVERED) -> None:
+        self.clock = clock
+        self._fluid = FluidClock()
+        self._runs: dict[str, Run] = {}
+        self._engines: dict[str, EngineAccount] = {}
+        self._fairness = FairnessTracker()
+        self._next_sequence = 0
+        self.num_late_reports = 0
+        self.num_refused_counters = 0
+        self.unowned_kvtt = 0
+        self.useful_kvtt = 0
+        self.wasted_kvtt = 0
+
+    @property
+    def value(self) -> Ticks:
+        """Virtual time V in ticks."""
+        return self._fluid.value
+
+    @property
+    def total_weight(self) -> int:
+        """W in nano-weights: the runs active in the fluid system."""
+        return self._fluid.total_weight
+
+    @property
+    def surplus_kvtt(self) -> float:
+        """Service that came while the fluid system was empty."""
+        return self._fluid.surplus_kvtt
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
+    # -- runs ---------------------------------------------------------------------------------------
+
+    def start_run(
+        self,
+        run_id: str,
+        application: str,
+        *,
+        weight: NanoWeight,
+        estimate: Estimate,
+        now_s: float,
+        prompt_length: int | None = None,
+    ) -> RunView:
+        """Open a run: S = V, F = S + C/w (rules V2 and V6). O(log n).
+
+        Raises:
+            RunExistsError: the id is open already; the caller knows whether that is a repeat.
+        """
+        if run_id in self._runs:
+            raise RunExistsError(
+                f"run_id: {run_id!r} is an open run of {self._runs[run_id].application!r}"
+            )
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        start, finish = self._fluid.arrive(sequence, estimate.cost_kvtt, weight)
+        run = Run(
+            run_id,
+            application,
+            sequence,
+            weight,
+            start,
+            finish,
+            estimate,
+            now_s,
+            now_s,
+            prompt_length,
+        )
+        self._runs[run_id] = run
+        self._observe(now_s)
+        return self._view(run)
+
+    def re_estimate(self, run_id: str, estimate: Estimate) -> RunView:
+        """Replace a provisional estimate by a better one (rule E2): F = max(S + C/w, S + attained/w)."""
+        run = self._require(run_id)
+        run.estimate = estimate
+        cost = max(estimate.cost_kvtt, run.useful_kvtt)
+        run.finish = Ticks(run.start + service_ticks(cost, run.weight))
+        self._fluid.move(run.sequence, run.finish, run.weight)
+        return self._view(run)
+
+    def reweigh(self, application: str, weight: NanoWeight) -> list[RunView]:
+        """Give every open run of an application another weight (rule V5). O(k log n) for k such runs."""
+        changed = []
+        for run in self._runs.values():
+            if run.application == application and run.weight != weight:
+                run.weight = weight
+                run.finish = self._fluid.reweigh(run.sequence, weight) or run.finish
+                # As if the run had had this weight all along: F = S + C/w still holds.
+                run.start = Ticks(run.finish - service_ticks(run.estimate.cost_kvtt, weight))
+                changed.append(self._view(run))
+        return changed
+
+    def end_run(self, run_id: str, *, now_s: float) -> EndedRun:
+        """Close a run, whether it finished, was cancelled or timed out (rule K1).
+
+        Its true cost takes the place of the estimate: if the fluid system still serves it, it leaves when V
+        reaches S + C_true / w. ``now_s`` is the time at which its last inference ended.
+        """
+        run = self._require(run_id)
+        del self._runs[run_id]
+        ended = EndedRun(
+            run_id,
+            run.application,
+            run.estimate,
+            max(1, run.useful_kvtt),
+            run.wasted_kvtt,
+            run.arrived_at_s,
+            max(run.arrived_at_s, now_s),
+            run.prompt_length,
+            len(run.times),
+        )
+        true_finish = Ticks(run.start + service_ticks(ended.true_cost_kvtt, run.weight))
+        if run.sequence in self._fluid:
+            self._fluid.move(run.sequence, true_finish, run.weight)
+        self._fairness.end(
+            run_id,
+            run.application,
+            true_finish=true_finish,
+            arrived_at_s=run.arrived_at_s,
+            finished_at_s=ended.finished_at_s,
+            critical_path_s=critical_path_s(run.times),
+        )
+        return ended
+
+    # -- engines ------------------------------------------------------------------------------------
+
+    def join_engine(
+        self,
+        engine_id: str,
+        incarnation: str,
+        *,
+        kv_capacity_tokens: int,
+        baseline: Iterable[RunReport] = (),
+        steps: int = 0,
+    ) -> None:
+        """Open or resume an engine's account.
+
+        A new incarnation starts from ``baseline``: what it counted before is taken as known. A resumed one
+        keeps its counters, so what it did while it was out of touch is delivered by its next report.
+        """
+        if kv_capacity_tokens < 1:
+            raise InvalidValueError(
+                "kv_capacity_tokens", f"must be at least 1, got {kv_capacity_tokens}"
+            )
+        account = self._engines.get(engine_id)
+        if account is not None and account.incarnation == incarnation:
+            account.kv_capacity_tokens = kv_capacity_tokens
+            account.last_sequence = -1
+            return
+        self.leave_engine(engine_id)
+        account = EngineAccount(engine_id, incarnation, kv_capacity_tokens, steps=steps)
+        for run in baseline:
+            account.useful_kvtt_by_run[run.run_id] = run.useful_kvtt
+            account.wasted_kvtt_by_run[run.run_id] = run.wasted_kvtt
+        self._engines[engine_id] = account
+
+    def leave_engine(self, engine_id: str) -> None:
+        """An engine is gone: its capacity and what was in flight on it leave the account; runs stay open."""
+        account = self._engines.pop(engine_id, None)
+        for run_id in () if account is None else account.in_flight:
+            run = self._runs.get(run_id)
+            if run is not None:
+                run.waiting_by_engine.pop(engine_id, None)
+                run.running_by_engine.pop(engine_id, None)
+
+    def report(self, report: EngineReport, *, now_s: float) -> list[FairRatio]:
+        """Take an engine's report: V grows by what it delivered (rule V1). Returns settled fair ratios.
+
+        Reports of engines that never joined, of other incarnations, repeated or late ones change nothing and
+        are counted in ``num_late_reports``.
+        """
+        account = self._engines.get(report.engine_id)
+        delivery = None if account is None else account.accept(report)
+        if account is None or delivery is None:
+            self.num_late_reports += 1
+            return []
+        self.num_refused_counters += delivery.num_refused
+        self._charge(delivery)
+        for run_report in report.runs:
+            self._note_flight(account, run_report, now_s)
+        self._fluid.deliver(self._work(account, delivery))
+        return self._observe(now_s)
+
+    def _work(self, account: EngineAccount, delivery: Delivery) -> int:
+        if self.clock is Clock.CAPACITY:
+            return account.kv_capacity_tokens * delivery.steps
+        return sum(delivery.useful_kvtt_by_run.values())
+
+    def _charge(self, delivery: Delivery) -> None:
+        for run_id, useful in delivery.useful_kvtt_by_run.items():
+            self.useful_kvtt += useful
+            if run_id in self._runs:
+                self._runs[run_id].useful_kvtt += useful
+            else:
+                self.unowned_kvtt += useful
+        for run_id, wasted in delivery.wasted_kvtt_by_run.items():
+            self.wasted_kvtt += wasted
+            if run_id in self._runs:
+                self._runs[run_id].wasted_kvtt += wasted
+
+    def _note_flight(self, account: EngineAccount, report: RunReport, now_s: float) -> None:
+        run = self._runs.get(report.run_id)
+        if run is None:
+            account.in_flight.discard(report.run_id)
+            return
+        run.last_seen_s = max(run.last_seen_s, now_s)
+        _put(run.waiting_by_engine, account.engine_id, report.num_waiting)
+        _put(run.running_by_engine, account.engine_id, report.num_running)
+        if report.num_waiting or report.num_running:
+            account.in_flight.add(run.run_id)
+        else:
+            account.in_flight.discard(run.run_id)
+        room = _MAX_TIMES_PER_RUN - len(run.times)
+        run.times.extend(report.finished[:room])
+
+    def _observe(self, now_s: float) -> list[FairRatio]:
+        is_empty = len(self._fluid) == 0
+        return self._fairness.observe(now_s, self._fluid.value, is_fluid_empty=is_empty)
+
+    # -- views --------------------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> RunView:
+        """Look at one open run."""
+        return self._view(self._require(run_id))
+
+    def runs(self) -> list[RunView]:
+        """All open runs, in order of arrival."""
+        return [self._view(run) for run in self._runs.values()]
+
+    def engines(self) -> list[EngineAccount]:
+        """Accounts of the engines that are here; to be read only."""
+        return list(self._engines.values())
+
+    def explain(self, run_id: str) -> Explanation:
+        """Say what stands ahead of a run and what its F is made of. O(n)."""
+        run = self._require(run_id)
+        ahead = [
+            other
+            for other in self._runs.values()
+            if other.order_key < run.order_key and other.state is not RunState.IDLE
+        ]
+        ahead.sort(key=lambda other: other.order_key)
+        rest_ticks = max(0, run.finish - self.value)
+        return Explanation(
+            self._view(run),
+            self.value,
+            len(self._runs),
+            len(ahead),
+            tuple(self._view(other) for other in ahead[:_MAX_AHEAD_SHOWN]),
+            rest_ticks * run.weight / FINE_PER_KVTT,
+            _reason(run, len(ahead), has_engine=bool(self._engines)),
+        )
+
+    def _require(self, run_id: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None:
+            raise UnknownRunError(run_id)
+        return run
+
+    def _view(self, run: Run) -> RunView:
+        return RunView(
+            run.run_id,
+            run.application,
+            run.sequence,
+            run.weight,
+            run.start,
+            run.finish,
+            run.estimate,
+            run.arrived_at_s,
+            run.last_seen_s,
+            run.prompt_length,
+            run.useful_kvtt,
+            run.wasted_kvtt,
+            run.state,
+            run.num_waiting,
+            run.num_running,
+            len(run.times),
+            run.sequence in self._fluid,
+        )
+
+    # -- recovery -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> PoolSnapshot:
+        """Freeze what must survive: V, the fluid system and the open runs."""
+        records = tuple(
+            RunRecord(
+                run.run_id,
+                run.application,
+                run.sequence,
+                run.weight,
+                run.start,
+                run.finish,
+                run.estimate,
+                run.arrived_at_s,
+                run.prompt_length,
+                run.useful_kvtt,
+                run.wasted_kvtt,
+            )
+            for run in self._runs.values()
+        )
+        return PoolSnapshot(self.clock, self._next_sequence, self._fluid.state(), records)
+
+    @classmethod
+    def restore(cls, snapshot: PoolSnapshot, *, now_s: float) -> "Pool":
+        """Rebuild a pool from a snapshot; engines join again by themselves."""
+        pool = cls(clock=Clock(snapshot.clock))
+        pool._fluid = FluidClock(snapshot.fluid)
+        pool._next_sequence = snapshot.next_sequence
+        for record in snapshot.runs:
+            pool._runs[record.run_id] = record.to_run(now_s)
+        pool._observe(now_s)
+        return pool
+
+    def advance_to(self, value: Ticks, *, now_s: float) -> list[FairRatio]:
+        """An engine saw a later V than the journal holds: V never goes back (rule V4)."""
+        self._fluid.advance_to(value)
+        return self._observe(now_s)
+
+    def adopt_run(self, record: RunRecord, *, now_s: float) -> RunView:
+        """Take over a run that an engine knows and the journal has lost: it keeps its S and F."""
+        if record.run_id in self._runs:
+            raise RunExistsError(f"run_id: {record.run_id!r} is open")
+        run = record.to_run(now_s)
+        run.sequence = self._next_sequence
+        self._next_sequence += 1
+        self._runs[run.run_id] = run
+        self._fluid.move(run.sequence, run.finish, run.weight)
+        return self._view(run)
+
+
+def _put(counts: dict[str, int], engine_id: str, count: int) -> None:
+    if count > 0:
+        counts[engine_id] = count
+    else:
+        counts.pop(engine_id, None)
+
+
+def _reason(run: Run, num_ahead: int, *, has_engine: bool) -> str:
+    if not has_engine:
+        return "no engine of this pool is connected"
+    if run.state is RunState.IDLE:
+        return (
+            "nothing of this run is in flight: it computes between its own inferences, or is over"
+        )
+    if run.state is RunState.RUNNING:
+        waits = f", {run.num_waiting} wait for KV cache" if run.num_waiting else ""
+        return f"{run.num_running} of its inferences are computed{waits}"
+    if num_ahead:
+        return f"{num_ahead} runs have a smaller virtual finish and are served first"
+    return "it is next: it waits for running inferences to free KV cache"

@@ -1,0 +1,120 @@
+"""A run as the core keeps it, and the frozen views of it that go out."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from justitia.core.estimates import Estimate
+from justitia.core.fairness import InferenceTimes
+from justitia.core.units import NanoWeight, Ticks
+
+
+class RunState(StrEnum):
+    """Where a run is; decided by what the engines list, not by paired increments."""
+
+    IDLE = "idle"  # nothing in flight: new, or computing between its own inferences
+    WAITING = "waiting"  # something waits, nothing is computed
+    RUNNING = "running"  # something is computed
+
+
+@dataclass(slots=True)
+class Run:
+    """One open run. S, F in ticks; ``sequence`` is its place in order of arrival, unique in a pool."""
+
+    run_id: str
+    application: str
+    sequence: int
+    weight: NanoWeight
+    start: Ticks
+    finish: Ticks
+    estimate: Estimate
+    arrived_at_s: float
+    last_seen_s: float
+    prompt_length: int | None = None
+    useful_kvtt: int = 0
+    wasted_kvtt: int = 0
+    waiting_by_engine: dict[str, int] = field(default_factory=dict)
+    running_by_engine: dict[str, int] = field(default_factory=dict)
+    times: list[InferenceTimes] = field(default_factory=list)
+
+    @property
+    def order_key(self) -> tuple[Ticks, int]:
+        """Place in the order of service: ascending (F, arrival) (rule O1)."""
+        return self.finish, self.sequence
+
+    @property
+    def num_waiting(self) -> int:
+        """Inferences that wait in some engine."""
+        return sum(self.waiting_by_engine.values())
+
+    @property
+    def num_running(self) -> int:
+        """Inferences that some engine computes."""
+        return sum(self.running_by_engine.values())
+
+    @property
+    def state(self) -> RunState:
+        """Idle, waiting or running."""
+        if self.num_running:
+            return RunState.RUNNING
+        return RunState.WAITING if self.num_waiting else RunState.IDLE
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """What others may know of an open run."""
+
+    run_id: str
+    application: str
+    sequence: int
+    weight: NanoWeight
+    start: Ticks
+    finish: Ticks
+    estimate: Estimate
+    arrived_at_s: float
+    last_seen_s: float
+    prompt_length: int | None
+    useful_kvtt: int
+    wasted_kvtt: int
+    state: RunState
+    num_waiting: int
+    num_running: int
+    num_finished: int
+    is_in_fluid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """Facts of a run at its end (rule K1): ``true_cost_kvtt`` is useful service, at least 1."""
+
+    run_id: str
+    application: str
+    estimate: Estimate
+    true_cost_kvtt: int
+    wasted_kvtt: int
+    arrived_at_s: float
+    finished_at_s: float
+    prompt_length: int | None
+    num_inferences: int
+
+    @property
+    def jct_s(self) -> float:
+        """Job completion time in seconds."""
+        return self.finished_at_s - self.arrived_at_s
+
+    @property
+    def relative_error(self) -> float:
+        """|estimate - true| / true."""
+        return abs(self.estimate.cost_kvtt - self.true_cost_kvtt) / self.true_cost_kvtt
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a run stands where it stands."""
+
+    view: RunView
+    value: Ticks
+    num_open: int
+    num_ahead: int
+    ahead: tuple[RunView, ...]
+    rest_in_fluid_kvtt: float
+    reason: str
