@@ -5,14 +5,16 @@
 
 from collections.abc import Iterable
 
-from justitia.core.errors import InvalidValueError
+from justitia.core.errors import InvalidValueError, shown
 
 _MAX_TOKENS = 10**9
 
 
 def _require_count(field: str, value: int, *, minimum: int = 0) -> None:
     if not minimum <= value <= _MAX_TOKENS:
-        raise InvalidValueError(field, f"must be from {minimum} to {_MAX_TOKENS}, got {value!r}")
+        raise InvalidValueError(
+            field, f"must be from {minimum} to {_MAX_TOKENS}, got {shown(value)}"
+        )
 
 
 def inference_cost_kvtt(
@@ -20,13 +22,13 @@ def inference_cost_kvtt(
 ) -> int:
     """Cost of one inference that runs undisturbed, in kvtt (rule C1); at least 1.
 
-    With prompt p, cached prefix s, output d and a prefill budget of B tokens a step, the prefill takes
-    n = ceil((p - s) / B) steps (at least one: an engine always computes the last prompt token), the
-    k-th of which holds s + min(kB, p - s) tokens; the last one also yields the first output token. The
-    d - 1 decode steps that follow hold p + 1, p + 2, ..., p + d - 1 tokens.
+    With prompt p, cached prefix s, output d and a prefill budget of B tokens a step, the prefill
+    takes n = ceil((p - s) / B) steps (at least one: an engine always computes the last prompt
+    token), the k-th of which holds s + min(kB, p - s) tokens; the last one also yields the first
+    output token. The d - 1 decode steps that follow hold p + 1, p + 2, ..., p + d - 1 tokens.
 
-    ``cached_tokens`` beyond the prompt counts as the whole prompt. An output of 0 (embedding, scoring)
-    costs its prefill.
+    ``cached_tokens`` beyond the prompt counts as the whole prompt. An output of 0 (embedding,
+    scoring) costs its prefill.
 
     Raises:
         InvalidValueError: a count is negative or absurd (over 1e9), or the budget is below 1.

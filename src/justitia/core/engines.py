@@ -1,9 +1,10 @@
 """What engines say they did, made safe to repeat, lose and reorder.
 
-An engine's reports carry counters that only grow during one incarnation (one start of its process) and
-a sequence number, so a report that is repeated, late or lost changes nothing in the end.
+An engine's reports carry counters that only grow during one incarnation (one start of its process)
+and a sequence number, so a report that is repeated, late or lost changes nothing in the end.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from justitia.core.fairness import InferenceTimes
@@ -11,7 +12,7 @@ from justitia.core.fairness import InferenceTimes
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One run in a report. Counters are totals of this incarnation; the lists of what is in flight are now."""
+    """One run in a report: counters are totals of this incarnation, what is in flight is so now."""
 
     run_id: str
     useful_kvtt: int
@@ -67,23 +68,28 @@ class EngineAccount:
         if report.incarnation != self.incarnation or report.sequence <= self.last_sequence:
             return None
         self.last_sequence = report.sequence
-        delta_steps = max(0, report.steps - self.steps)
-        self.steps += delta_steps
         self.kv_used_tokens = report.kv_used_tokens
-        useful: dict[str, int] = {}
-        wasted: dict[str, int] = {}
-        refused = 0
-        for run in report.runs:
-            refused += _grow(self.useful_kvtt_by_run, run.run_id, run.useful_kvtt, useful)
-            refused += _grow(self.wasted_kvtt_by_run, run.run_id, run.wasted_kvtt, wasted)
+        delivery = self.catch_up(report.runs, report.steps)
         for run_id in report.closed:
             self.useful_kvtt_by_run.pop(run_id, None)
             self.wasted_kvtt_by_run.pop(run_id, None)
+        return delivery
+
+    def catch_up(self, runs: Iterable[RunReport], steps: int) -> Delivery:
+        """Raise the counters to these totals; what they grew by is what was delivered."""
+        delta_steps = max(0, steps - self.steps)
+        self.steps += delta_steps
+        useful: dict[str, int] = {}
+        wasted: dict[str, int] = {}
+        refused = 0
+        for run in runs:
+            refused += _grow(self.useful_kvtt_by_run, run.run_id, run.useful_kvtt, useful)
+            refused += _grow(self.wasted_kvtt_by_run, run.run_id, run.wasted_kvtt, wasted)
         return Delivery(useful, wasted, delta_steps, refused)
 
 
 def _grow(totals: dict[str, int], run_id: str, total: int, deltas: dict[str, int]) -> int:
-    """Raise ``totals[run_id]`` to ``total`` and note the difference; 1 if it would shrink, else 0."""
+    """Raise ``totals[run_id]`` to ``total``, note the difference; 1 if it would shrink, else 0."""
     before = totals.get(run_id, 0)
     if total < before:
         return 1

@@ -1,5 +1,9 @@
 """Errors of the core: one base, one class per thing a caller may want to tell apart."""
 
+from typing import Final
+
+_MAX_SHOWN: Final = 80
+
 
 class CoreError(Exception):
     """Base of every error that the core raises on purpose."""
@@ -11,6 +15,15 @@ class InvalidValueError(CoreError, ValueError):
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
+
+
+def shown(value: object) -> str:
+    """Write a refused value for a message: short, whatever was sent."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to print integers of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 class UnknownRunError(CoreError, KeyError):

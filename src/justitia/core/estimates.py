@@ -1,4 +1,4 @@
-"""Where a run's estimated cost comes from (rules K3 and E1), and what the accounts learn (rule K1)."""
+"""Where a run's estimated cost comes from (rules K3, E1), and what the accounts learn (K1)."""
 
 import math
 from collections import OrderedDict
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from justitia.core.errors import InvalidValueError
+from justitia.core.errors import InvalidValueError, shown
 from justitia.core.units import MAX_COST_KVTT
 
 #: An application's own mean counts from this many finished runs on (rule E1).
@@ -34,8 +34,13 @@ class Estimate:
 
 
 def clamp_cost_kvtt(value: float, *, max_cost_kvtt: int = MAX_COST_KVTT) -> int:
-    """Round a finite cost to whole kvtt within [1, ``max_cost_kvtt``] (rule K3)."""
-    return max(1, min(max_cost_kvtt, round(value)))
+    """Round a cost to whole kvtt within [1, ``max_cost_kvtt``] (rule K3); infinity is the most."""
+    return max_cost_kvtt if value >= max_cost_kvtt else max(1, round(value))
+
+
+def is_usable_cost(value: float | None) -> bool:
+    """Whether a cost can be taken, after clamping: finite and above 0."""
+    return value is not None and 0 < value < math.inf
 
 
 def require_cost_kvtt(field_name: str, value: float) -> int:
@@ -44,9 +49,9 @@ def require_cost_kvtt(field_name: str, value: float) -> int:
     Raises:
         InvalidValueError: NaN, infinite, zero, negative or above ``MAX_COST_KVTT``.
     """
-    if not math.isfinite(value) or not 0 < value <= MAX_COST_KVTT:
+    if not 0 < value <= MAX_COST_KVTT:
         raise InvalidValueError(
-            field_name, f"must be a finite number > 0 and <= {MAX_COST_KVTT:g}, got {value!r}"
+            field_name, f"must be a finite number > 0 and <= {MAX_COST_KVTT:g}, got {shown(value)}"
         )
     return clamp_cost_kvtt(value)
 
@@ -73,8 +78,8 @@ class Mean:
 class Ladder:
     """The cold start ladder of one pool (rule E1).
 
-    Order: what the client declares; the application's trained model; the application's own mean of at
-    least ``MIN_HISTORY_RUNS`` finished runs; the pool's mean for prompts of that length; the
+    Order: what the client declares; the application's trained model; the application's own mean of
+    at least ``MIN_HISTORY_RUNS`` finished runs; the pool's mean for prompts of that length; the
     application's ``fallbackCost``; the pool's default.
     """
 
@@ -97,11 +102,13 @@ class Ladder:
         """Take the first step of the ladder that holds.
 
         ``prompt_length`` is in whatever unit the pool uses throughout (characters or tokens); None
-        where nobody knows it. A model's answer that is not finite or not positive is passed over.
+        where nobody knows it. An answer that is not finite or not positive is passed over; that
+        tells a client of its mistake nowhere, so whoever takes the claim calls
+        ``require_cost_kvtt`` first.
         """
-        if client_kvtt is not None:
+        if client_kvtt is not None and is_usable_cost(client_kvtt):
             return self._made(client_kvtt, Source.CLIENT)
-        if model_kvtt is not None and math.isfinite(model_kvtt) and model_kvtt > 0:
+        if model_kvtt is not None and is_usable_cost(model_kvtt):
             return self._made(model_kvtt, Source.MODEL, model_version)
         own = self._by_application.get(application)
         if own is not None and own.count >= MIN_HISTORY_RUNS:
@@ -109,8 +116,9 @@ class Ladder:
         peers = None if prompt_length is None else self._by_length.get(_bucket(prompt_length))
         if peers is not None and peers.count >= MIN_HISTORY_RUNS:
             return self._made(peers.value_kvtt, Source.POOL)
-        fallback = self.default_cost_kvtt if fallback_kvtt is None else fallback_kvtt
-        return self._made(fallback, Source.DEFAULT)
+        if fallback_kvtt is not None and is_usable_cost(fallback_kvtt):
+            return self._made(fallback_kvtt, Source.DEFAULT)
+        return self._made(self.default_cost_kvtt, Source.DEFAULT)
 
     def learn(self, application: str, *, prompt_length: int | None, cost_kvtt: int) -> None:
         """Count the true cost of a finished run (rule K1).

@@ -23,12 +23,13 @@ class InferenceTimes:
 def critical_path_s(inferences: Iterable[InferenceTimes]) -> float:
     """Length of a run's own longest chain of inferences, in seconds of computing (rule R1).
 
-    An inference depends on those that had finished when it arrived; of two that overlap neither waits
-    for the other. The time from admission to end counts, queueing does not. Where nothing of the run was
-    in flight before an inference arrived, that pause (tools, thinking) is part of the path. O(n log n).
+    An inference depends on those that had finished when it arrived; of two that overlap neither
+    waits for the other. The time from admission to end counts, queueing does not. Where nothing of
+    the run was in flight before an inference arrived, that pause (tools, thinking) is part of the
+    path. O(n log n).
     """
     ordered = sorted(inferences, key=lambda i: i.arrived_at_s)
-    # (finish, longest chain that ends with it), by finish; longest chain among those finished so far.
+    # (finish, longest chain that ends with it), by finish.
     open_chains: list[tuple[float, float]] = []
     longest = done = last_finish = 0.0
     for inference in ordered:
@@ -78,9 +79,9 @@ class _Ended:
 class FairnessTracker:
     """Finds the time at which V reaches a run's S + C_true / w, past or still to come.
 
-    ``observe`` is told every (time, V) in order; between two points V is taken as linear. A run that
-    really ended before the fluid system would have ended it waits here until V gets there, or until the
-    fluid system is empty (then everybody would be done).
+    ``note`` is told every (time, V) in order; between two points V is taken as linear. A run
+    that really ended before the fluid system would have ended it waits here until V gets there, or
+    until the fluid system is empty (then everybody would be done).
     """
 
     def __init__(self) -> None:
@@ -89,16 +90,22 @@ class FairnessTracker:
         self._pending: list[tuple[Ticks, int, _Ended]] = []
         self._sequence = 0
 
-    def observe(self, now_s: float, value: Ticks, *, is_fluid_empty: bool) -> list[FairRatio]:
-        """Take note of V at ``now_s``; returns the ratios that this settles."""
+    def note(self, now_s: float, value: Ticks) -> None:
+        """Take note of V at ``now_s``; a time before the last one counts as the last one."""
+        if self._times_s:
+            now_s = max(now_s, self._times_s[-1])
         if self._values[-2:] == [value, value]:
             self._times_s[-1] = now_s  # V stands still: keep the first and the last time of it
         else:
             self._append(now_s, value)
+
+    def observe(self, now_s: float, value: Ticks, *, is_fluid_empty: bool) -> list[FairRatio]:
+        """Take note of V at ``now_s``; returns the ratios that are settled by now."""
+        self.note(now_s, value)
         settled = []
         while self._pending and (is_fluid_empty or self._pending[0][0] <= value):
             target, _, ended = heapq.heappop(self._pending)
-            at_s = self._time_of(target) if target <= value else now_s
+            at_s = self._time_of(target) if target <= value else self._times_s[-1]
             settled.append(ended.ratio(at_s))
         return settled
 

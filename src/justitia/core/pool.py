@@ -1,10 +1,12 @@
 """One pool: engines that serve one model and share one virtual time.
 
-Every call that changes something takes ``now_s``, seconds of one clock that never goes back. Virtual time
-is settled before anything else changes (rule V4): with the delivered clock it is settled by the reports
-themselves, so between two reports V stands where the last one left it.
+Every call that changes something takes ``now_s``, seconds of one clock that never goes back.
+Virtual time is settled before anything else changes (rule V4): with the delivered clock it is
+settled by the reports themselves, so between two reports V stands where the last one left it.
 """
 
+import heapq
+from collections import OrderedDict
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -12,13 +14,14 @@ from justitia.core.engines import Delivery, EngineAccount, EngineReport, RunRepo
 from justitia.core.errors import InvalidValueError, RunExistsError, UnknownRunError
 from justitia.core.estimates import Estimate
 from justitia.core.fairness import FairnessTracker, FairRatio, critical_path_s
-from justitia.core.runs import EndedRun, Explanation, Run, RunState, RunView
+from justitia.core.runs import EndedRun, Explanation, Run, RunState, RunView, reason_to_wait
 from justitia.core.snapshot import PoolSnapshot, RunRecord
 from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks, service_ticks
 from justitia.core.virtual_time import FluidClock
 
 _MAX_TIMES_PER_RUN = 10_000
 _MAX_AHEAD_SHOWN = 20
+_MAX_LEFT_ENGINES = 16
 
 
 class Clock(StrEnum):
@@ -36,6 +39,8 @@ class Pool:
         self._fluid = FluidClock()
         self._runs: dict[str, Run] = {}
         self._engines: dict[str, EngineAccount] = {}
+        # Accounts of engines that left, for when one comes back with its counters.
+        self._left: OrderedDict[str, EngineAccount] = OrderedDict()
         self._fairness = FairnessTracker()
         self._next_sequence = 0
         self.num_late_reports = 0
@@ -65,7 +70,7 @@ class Pool:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._runs
 
-    # -- runs ---------------------------------------------------------------------------------------
+    # -- runs --------------------------------------------------------------------------------------
 
     def start_run(
         self,
@@ -102,11 +107,14 @@ class Pool:
             prompt_length,
         )
         self._runs[run_id] = run
-        self._observe(now_s)
+        self._fairness.note(now_s, self._fluid.value)
         return self._view(run)
 
     def re_estimate(self, run_id: str, estimate: Estimate) -> RunView:
-        """Replace a provisional estimate by a better one (rule E2): F = max(S + C/w, S + attained/w)."""
+        """Replace a provisional estimate by a better one (rules E2 and K2).
+
+        F = S + max(C, attained) / w.
+        """
         run = self._require(run_id)
         run.estimate = estimate
         cost = max(estimate.cost_kvtt, run.useful_kvtt)
@@ -115,22 +123,29 @@ class Pool:
         return self._view(run)
 
     def reweigh(self, application: str, weight: NanoWeight) -> list[RunView]:
-        """Give every open run of an application another weight (rule V5). O(k log n) for k such runs."""
+        """Give every open run of an application another weight (rule V5).
+
+        What a run still has to get in the fluid system stays the same, and so does what it has got:
+        S moves as if it had had this weight all along (so S may come to lie below 0). All divisions
+        round to the run's loss, so changing back and forth gains nothing. O(n).
+        """
         changed = []
         for run in self._runs.values():
             if run.application == application and run.weight != weight:
-                run.weight = weight
+                total_fine = (run.finish - run.start) * run.weight
                 run.finish = self._fluid.reweigh(run.sequence, weight) or run.finish
-                # As if the run had had this weight all along: F = S + C/w still holds.
-                run.start = Ticks(run.finish - service_ticks(run.estimate.cost_kvtt, weight))
+                run.start = Ticks(run.finish - total_fine // weight)
+                run.weight = weight
                 changed.append(self._view(run))
         return changed
 
     def end_run(self, run_id: str, *, now_s: float) -> EndedRun:
         """Close a run, whether it finished, was cancelled or timed out (rule K1).
 
-        Its true cost takes the place of the estimate: if the fluid system still serves it, it leaves when V
-        reaches S + C_true / w. ``now_s`` is the time at which its last inference ended.
+        Its true cost takes the place of the estimate: if the fluid system still serves it, it
+        leaves when V reaches S + C_true / w. If it left already (the estimate was too low), it does
+        not come back: work that found the fluid system empty since then would be asked for twice.
+        ``now_s`` is the time at which its last inference ended.
         """
         run = self._require(run_id)
         del self._runs[run_id]
@@ -158,7 +173,7 @@ class Pool:
         )
         return ended
 
-    # -- engines ------------------------------------------------------------------------------------
+    # -- engines -----------------------------------------------------------------------------------
 
     def join_engine(
         self,
@@ -171,51 +186,63 @@ class Pool:
     ) -> None:
         """Open or resume an engine's account.
 
-        A new incarnation starts from ``baseline``: what it counted before is taken as known. A resumed one
-        keeps its counters, so what it did while it was out of touch is delivered by its next report.
+        ``baseline`` and ``steps`` are the engine's own totals now. Those of a new incarnation are
+        taken as known. One that was here before, also if it left meanwhile, keeps its counters:
+        what it did while it was out of touch is delivered now. What is in flight is what
+        ``baseline`` lists.
         """
         if kv_capacity_tokens < 1:
             raise InvalidValueError(
                 "kv_capacity_tokens", f"must be at least 1, got {kv_capacity_tokens}"
             )
-        account = self._engines.get(engine_id)
-        if account is not None and account.incarnation == incarnation:
-            account.kv_capacity_tokens = kv_capacity_tokens
-            account.last_sequence = -1
-            return
         self.leave_engine(engine_id)
-        account = EngineAccount(engine_id, incarnation, kv_capacity_tokens, steps=steps)
-        for run in baseline:
-            account.useful_kvtt_by_run[run.run_id] = run.useful_kvtt
-            account.wasted_kvtt_by_run[run.run_id] = run.wasted_kvtt
+        runs = tuple(baseline)
+        account = self._left.pop(engine_id, None)
+        if account is None or account.incarnation != incarnation:
+            account = EngineAccount(engine_id, incarnation, kv_capacity_tokens)
+            account.catch_up(runs, steps)
+        account.kv_capacity_tokens = kv_capacity_tokens
+        account.last_sequence = -1
         self._engines[engine_id] = account
+        self._take(account, account.catch_up(runs, steps), runs)
 
     def leave_engine(self, engine_id: str) -> None:
-        """An engine is gone: its capacity and what was in flight on it leave the account; runs stay open."""
+        """Take an engine out: its capacity and what was in flight on it; its runs stay open."""
         account = self._engines.pop(engine_id, None)
-        for run_id in () if account is None else account.in_flight:
-            run = self._runs.get(run_id)
-            if run is not None:
-                run.waiting_by_engine.pop(engine_id, None)
-                run.running_by_engine.pop(engine_id, None)
+        if account is None:
+            return
+        for run_id in tuple(account.in_flight):
+            self._land(account, run_id)
+        self._left[engine_id] = account
+        if len(self._left) > _MAX_LEFT_ENGINES:
+            self._left.popitem(last=False)
 
     def report(self, report: EngineReport, *, now_s: float) -> list[FairRatio]:
-        """Take an engine's report: V grows by what it delivered (rule V1). Returns settled fair ratios.
+        """Take an engine's report: V grows by what it delivered (rule V1). Returns fair ratios.
 
-        Reports of engines that never joined, of other incarnations, repeated or late ones change nothing and
-        are counted in ``num_late_reports``.
+        Reports of engines that never joined, of other incarnations, repeated or late ones change
+        nothing and are counted in ``num_late_reports``.
         """
         account = self._engines.get(report.engine_id)
         delivery = None if account is None else account.accept(report)
         if account is None or delivery is None:
             self.num_late_reports += 1
             return []
+        self._take(account, delivery, report.runs)
+        for run_report in report.runs:
+            self._note_finished(run_report, now_s)
+        for run_id in report.closed:
+            self._land(account, run_id)
+        return self._observe(now_s)
+
+    def _take(
+        self, account: EngineAccount, delivery: Delivery, runs: tuple[RunReport, ...]
+    ) -> None:
         self.num_refused_counters += delivery.num_refused
         self._charge(delivery)
-        for run_report in report.runs:
-            self._note_flight(account, run_report, now_s)
+        for run in runs:
+            self._note_flight(account, run)
         self._fluid.deliver(self._work(account, delivery))
-        return self._observe(now_s)
 
     def _work(self, account: EngineAccount, delivery: Delivery) -> int:
         if self.clock is Clock.CAPACITY:
@@ -234,26 +261,38 @@ class Pool:
             if run_id in self._runs:
                 self._runs[run_id].wasted_kvtt += wasted
 
-    def _note_flight(self, account: EngineAccount, report: RunReport, now_s: float) -> None:
+    def _note_flight(self, account: EngineAccount, report: RunReport) -> None:
         run = self._runs.get(report.run_id)
         if run is None:
             account.in_flight.discard(report.run_id)
             return
-        run.last_seen_s = max(run.last_seen_s, now_s)
         _put(run.waiting_by_engine, account.engine_id, report.num_waiting)
         _put(run.running_by_engine, account.engine_id, report.num_running)
         if report.num_waiting or report.num_running:
             account.in_flight.add(run.run_id)
         else:
             account.in_flight.discard(run.run_id)
-        room = _MAX_TIMES_PER_RUN - len(run.times)
-        run.times.extend(report.finished[:room])
+
+    def _land(self, account: EngineAccount, run_id: str) -> None:
+        """Nothing of a run is in flight on this engine any longer."""
+        account.in_flight.discard(run_id)
+        run = self._runs.get(run_id)
+        if run is not None:
+            run.waiting_by_engine.pop(account.engine_id, None)
+            run.running_by_engine.pop(account.engine_id, None)
+
+    def _note_finished(self, report: RunReport, now_s: float) -> None:
+        run = self._runs.get(report.run_id)
+        if run is not None:
+            run.last_seen_s = max(run.last_seen_s, now_s)
+            room = _MAX_TIMES_PER_RUN - len(run.times)
+            run.times.extend(report.finished[:room])
 
     def _observe(self, now_s: float) -> list[FairRatio]:
         is_empty = len(self._fluid) == 0
         return self._fairness.observe(now_s, self._fluid.value, is_fluid_empty=is_empty)
 
-    # -- views --------------------------------------------------------------------------------------
+    # -- views -------------------------------------------------------------------------------------
 
     def run(self, run_id: str) -> RunView:
         """Look at one open run."""
@@ -275,16 +314,16 @@ class Pool:
             for other in self._runs.values()
             if other.order_key < run.order_key and other.state is not RunState.IDLE
         ]
-        ahead.sort(key=lambda other: other.order_key)
+        nearest = heapq.nsmallest(_MAX_AHEAD_SHOWN, ahead, key=lambda other: other.order_key)
         rest_ticks = max(0, run.finish - self.value)
         return Explanation(
             self._view(run),
             self.value,
             len(self._runs),
             len(ahead),
-            tuple(self._view(other) for other in ahead[:_MAX_AHEAD_SHOWN]),
+            tuple(self._view(other) for other in nearest),
             rest_ticks * run.weight / FINE_PER_KVTT,
-            _reason(run, len(ahead), has_engine=bool(self._engines)),
+            reason_to_wait(run, len(ahead), has_engine=bool(self._engines)),
         )
 
     def _require(self, run_id: str) -> Run:
@@ -294,46 +333,13 @@ class Pool:
         return run
 
     def _view(self, run: Run) -> RunView:
-        return RunView(
-            run.run_id,
-            run.application,
-            run.sequence,
-            run.weight,
-            run.start,
-            run.finish,
-            run.estimate,
-            run.arrived_at_s,
-            run.last_seen_s,
-            run.prompt_length,
-            run.useful_kvtt,
-            run.wasted_kvtt,
-            run.state,
-            run.num_waiting,
-            run.num_running,
-            len(run.times),
-            run.sequence in self._fluid,
-        )
+        return RunView.of(run, is_in_fluid=run.sequence in self._fluid)
 
-    # -- recovery -----------------------------------------------------------------------------------
+    # -- recovery ----------------------------------------------------------------------------------
 
     def snapshot(self) -> PoolSnapshot:
         """Freeze what must survive: V, the fluid system and the open runs."""
-        records = tuple(
-            RunRecord(
-                run.run_id,
-                run.application,
-                run.sequence,
-                run.weight,
-                run.start,
-                run.finish,
-                run.estimate,
-                run.arrived_at_s,
-                run.prompt_length,
-                run.useful_kvtt,
-                run.wasted_kvtt,
-            )
-            for run in self._runs.values()
-        )
+        records = tuple(RunRecord.of(run) for run in self._runs.values())
         return PoolSnapshot(self.clock, self._next_sequence, self._fluid.state(), records)
 
     @classmethod
@@ -369,18 +375,3 @@ def _put(counts: dict[str, int], engine_id: str, count: int) -> None:
         counts[engine_id] = count
     else:
         counts.pop(engine_id, None)
-
-
-def _reason(run: Run, num_ahead: int, *, has_engine: bool) -> str:
-    if not has_engine:
-        return "no engine of this pool is connected"
-    if run.state is RunState.IDLE:
-        return (
-            "nothing of this run is in flight: it computes between its own inferences, or is over"
-        )
-    if run.state is RunState.RUNNING:
-        waits = f", {run.num_waiting} wait for KV cache" if run.num_waiting else ""
-        return f"{run.num_running} of its inferences are computed{waits}"
-    if num_ahead:
-        return f"{num_ahead} runs have a smaller virtual finish and are served first"
-    return "it is next: it waits for running inferences to free KV cache"

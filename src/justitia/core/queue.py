@@ -1,8 +1,8 @@
 """The waiting queue: one structure for every policy (rules O1 and O2).
 
-Inferences that share a key (those of a run) stand in one bucket, in order of arrival; a heap orders the
-buckets. A change of key moves the bucket, not its inferences: O(log n) whatever the number that wait.
-Deletions are lazy in both levels.
+Inferences that share a key (those of a run) stand in one bucket, in order of arrival; a heap orders
+the buckets. A change of key moves the bucket, not its inferences: O(log n) whatever the number that
+wait. Deletions are lazy in both levels.
 """
 
 import heapq
@@ -18,7 +18,7 @@ class _Bucket:
     def __init__(self, name: str, run_id: str) -> None:
         self.name = name
         self.run_id = run_id
-        self.heap: list[tuple[int, int, Inference]] = []
+        self.heap: list[tuple[int, int, Inference]] = []  # arrival, serial number of the entry
         self.num_live = 0
         self.stamp = 0  # entries of the outer heap with another stamp are void
 
@@ -26,15 +26,15 @@ class _Bucket:
 class InferenceQueue:
     """Waiting inferences of one engine in the order of a policy.
 
-    The owner calls ``refresh`` after each policy hook that says a key has changed, and never between the
-    ``peek`` of an inference and its ``pop``.
+    The owner calls ``refresh`` after each policy hook that says a key has changed, and never
+    between the ``peek`` of an inference and its ``pop``.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._buckets: dict[str, _Bucket] = {}
         self._order: list[tuple[Key, int, int, _Bucket]] = []
-        self._live: dict[str, Inference] = {}
+        self._live: dict[str, tuple[int, Inference]] = {}  # by id, with the serial of its entry
         self._num_by_run: dict[str, int] = {}
         self._num_pushed = 0
 
@@ -46,14 +46,15 @@ class InferenceQueue:
 
     def __iter__(self) -> Iterator[Inference]:
         """Iterate in the order of service; O(n log n)."""
-        return iter(sorted(self._live.values(), key=lambda i: (self._policy.key(i), i.sequence)))
+        waiting = [inference for _, inference in self._live.values()]
+        return iter(sorted(waiting, key=lambda i: (self._policy.key(i), i.sequence)))
 
     def num_waiting(self, run_id: str) -> int:
         """How many inferences of a run wait here."""
         return self._num_by_run.get(run_id, 0)
 
     def add(self, inference: Inference) -> None:
-        """Queue an inference whose run the policy knows.
+        """Queue an inference. A run that the policy does not know is served at once.
 
         Raises:
             InvariantError: its id waits already.
@@ -66,13 +67,16 @@ class InferenceQueue:
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = _Bucket(name, inference.run_id)
-        self._live[inference.inference_id] = inference
         self._num_by_run[inference.run_id] = self.num_waiting(inference.run_id) + 1
-        self._num_pushed += 1  # two entries of one sequence must never compare as inferences
+        self._num_pushed += 1
+        self._live[inference.inference_id] = (self._num_pushed, inference)
         heapq.heappush(bucket.heap, (inference.sequence, self._num_pushed, inference))
         bucket.num_live += 1
-        if bucket.heap[0][2] is inference:
+        if bucket.heap[0][1] == self._num_pushed:
             self._publish(bucket)
+        elif len(bucket.heap) > 2 * bucket.num_live + 64:
+            bucket.heap = [entry for entry in bucket.heap if self._is_live(entry)]
+            heapq.heapify(bucket.heap)
 
     def peek(self) -> Inference | None:
         """Look at the inference that is to be served next."""
@@ -93,7 +97,7 @@ class InferenceQueue:
 
     def remove(self, inference_id: str) -> bool:
         """Take out an inference wherever it stands; False if it does not wait here."""
-        inference = self._live.pop(inference_id, None)
+        serial, inference = self._live.pop(inference_id, (0, None))
         if inference is None:
             return False
         run_id = inference.run_id
@@ -105,7 +109,7 @@ class InferenceQueue:
         if bucket.num_live == 0:
             bucket.stamp = -1
             del self._buckets[bucket.name]
-        elif bucket.heap[0][2] is inference:
+        elif bucket.heap[0][1] == serial:
             self._publish(bucket)
         if not left:
             self._policy.deactivate(run_id)
@@ -122,11 +126,13 @@ class InferenceQueue:
         self._policy.activate(run_id, None if head is None else self._policy.key(head))
 
     def _head(self, bucket: _Bucket) -> Inference:
-        while True:
-            inference = bucket.heap[0][2]
-            if self._live.get(inference.inference_id) is inference:
-                return inference
+        while not self._is_live(bucket.heap[0]):
             heapq.heappop(bucket.heap)
+        return bucket.heap[0][2]
+
+    def _is_live(self, entry: tuple[int, int, Inference]) -> bool:
+        _, serial, inference = entry
+        return self._live.get(inference.inference_id, (0, None))[0] == serial
 
     def _publish(self, bucket: _Bucket) -> None:
         """Enter a bucket into the order with its present key."""

@@ -18,7 +18,7 @@ class RunState(StrEnum):
 
 @dataclass(slots=True)
 class Run:
-    """One open run. S, F in ticks; ``sequence`` is its place in order of arrival, unique in a pool."""
+    """One open run; S, F in ticks, ``sequence`` its place in order of arrival in the pool."""
 
     run_id: str
     application: str
@@ -81,6 +81,29 @@ class RunView:
     num_finished: int
     is_in_fluid: bool
 
+    @classmethod
+    def of(cls, run: Run, *, is_in_fluid: bool) -> "RunView":
+        """Look at a run."""
+        return cls(
+            run.run_id,
+            run.application,
+            run.sequence,
+            run.weight,
+            run.start,
+            run.finish,
+            run.estimate,
+            run.arrived_at_s,
+            run.last_seen_s,
+            run.prompt_length,
+            run.useful_kvtt,
+            run.wasted_kvtt,
+            run.state,
+            run.num_waiting,
+            run.num_running,
+            len(run.times),
+            is_in_fluid,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
@@ -118,3 +141,19 @@ class Explanation:
     ahead: tuple[RunView, ...]
     rest_in_fluid_kvtt: float
     reason: str
+
+
+def reason_to_wait(run: Run, num_ahead: int, *, has_engine: bool) -> str:
+    """Say in words what a run waits for, if it does."""
+    if not has_engine:
+        return "no engine of this pool is connected"
+    if run.state is RunState.IDLE:
+        return (
+            "nothing of this run is in flight: it computes between its own inferences, or is over"
+        )
+    if run.state is RunState.RUNNING:
+        waits = f", {run.num_waiting} wait for KV cache" if run.num_waiting else ""
+        return f"{run.num_running} of its inferences are computed{waits}"
+    if num_ahead:
+        return f"{num_ahead} runs have a smaller virtual finish and are served first"
+    return "it is next: it waits for running inferences to free KV cache"

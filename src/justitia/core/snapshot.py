@@ -1,4 +1,4 @@
-"""What must survive a restart, as frozen values; how they are written down is the store's affair."""
+"""What must survive a restart, as frozen values; how they are stored is the store's affair."""
 
 from dataclasses import dataclass
 
@@ -23,6 +23,23 @@ class RunRecord:
     prompt_length: int | None = None
     useful_kvtt: int = 0
     wasted_kvtt: int = 0
+
+    @classmethod
+    def of(cls, run: Run) -> "RunRecord":
+        """Freeze a run."""
+        return cls(
+            run.run_id,
+            run.application,
+            run.sequence,
+            run.weight,
+            run.start,
+            run.finish,
+            run.estimate,
+            run.arrived_at_s,
+            run.prompt_length,
+            run.useful_kvtt,
+            run.wasted_kvtt,
+        )
 
     def to_run(self, now_s: float) -> Run:
         """Bring the run to life; what is in flight comes from the engines' own lists."""

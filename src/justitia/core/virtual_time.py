@@ -1,13 +1,13 @@
 """The fluid reference: virtual time V and the runs that are active in it (rules V1 to V5).
 
 The fluid system serves every active run at once, each in proportion to its weight, and does exactly
-as much work as the real engines deliver: dV = work / W, W the sum of active weights. Where V passes a
-run's virtual finish F that run leaves and W shrinks, also in the middle of a report. All arithmetic is
-on integers (``units``), and what is left over below one tick is carried on, so V is the same
-however the same work is cut into reports.
+as much work as the real engines deliver: dV = work / W, W the sum of active weights. Where V passes
+a run's virtual finish F that run leaves and W shrinks, also in the middle of a report. All
+arithmetic is on integers (``units``), and what is left over below one tick is carried on, so V is
+the same however the same work is cut into reports.
 
-The other clock of rule V1 (``capacity``: M tokens per step) feeds ``deliver`` with M x steps instead
-of what was delivered; nothing else changes.
+The other clock of rule V1 (``capacity``: M tokens per step) feeds ``deliver`` with M x steps
+instead of what was delivered; nothing else changes.
 """
 
 import heapq
@@ -37,8 +37,9 @@ class FluidState:
 class FluidClock:
     """Virtual time of one pool. Flows are named by small integers (the arrival sequence of a run).
 
-    Every method settles nothing itself: the caller delivers the work done so far before it changes the
-    set of flows (rule V4). ``deliver`` is O(k log n) for k departures, each other method O(log n).
+    Every method settles nothing itself: the caller delivers the work done so far before it changes
+    the set of flows (rule V4). ``deliver`` and ``advance_to`` are O(k log n) for k departures, the
+    other methods O(log n).
     """
 
     def __init__(self, state: FluidState | None = None) -> None:
@@ -63,7 +64,10 @@ class FluidClock:
 
     @property
     def surplus_kvtt(self) -> float:
-        """Work that came while no run was active (estimates were too low): V stood still for it."""
+        """Work for which V stood still: no run was active (estimates were too low).
+
+        Also what a departure between two deliveries leaves over below one tick.
+        """
         return self._surplus_fine / FINE_PER_KVTT
 
     def __len__(self) -> int:
@@ -109,16 +113,17 @@ class FluidClock:
 
     def move(self, flow: int, finish: Ticks, weight: NanoWeight) -> Ticks:
         """Give a run another F; it leaves at once if V is there already. Returns max(F, V)."""
-        self.leave(flow)
+        self._drop(flow)
         if finish > self._value:
             self._enter(flow, finish, weight)
+        self._spill()
         return max(finish, self._value)
 
     def reweigh(self, flow: int, weight: NanoWeight) -> Ticks | None:
-        """Change a weight (rule V5): what the run still has to get stays the same, so F = V + rest / w'.
+        """Change a weight (rule V5): the run still has to get the same, so F = V + rest / w'.
 
-        The division rounds up, so changing back and forth can only cost the run ticks, never gain any.
-        Returns the new F, or None if the run has left the fluid system already.
+        The division rounds up, so changing back and forth can only cost the run ticks, never gain
+        any. Returns the new F, or None if the run has left the fluid system already.
         """
         current = self._flows.get(flow)
         if current is None:
@@ -128,9 +133,19 @@ class FluidClock:
 
     def leave(self, flow: int) -> None:
         """Take a run out, if it is in."""
+        self._drop(flow)
+        self._spill()
+
+    def _drop(self, flow: int) -> None:
         current = self._flows.pop(flow, None)
         if current is not None:
             self._total_weight -= current.weight
+
+    def _spill(self) -> None:
+        """Keep the carry below one tick where W shrank: V would jump at the next delivery."""
+        if self._carry_fine >= self._total_weight:
+            self._surplus_fine += self._carry_fine
+            self._carry_fine = 0
 
     def _enter(self, flow: int, finish: Ticks, weight: NanoWeight) -> None:
         self._flows[flow] = _Flow(finish, weight)

@@ -1,13 +1,14 @@
 """The orders of service, all behind one queue (``justitia.core.queue``).
 
-A policy says which key a waiting inference has; the queue and the choice of victims are the same for all.
+A policy says which key a waiting inference has; the queue and the choice of victims are the same
+for all.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from justitia.core.errors import InvalidValueError
-from justitia.core.policies.base import Inference, Key, Policy, Service
+from justitia.core.policies.base import UNKNOWN_RUN_KEY, Inference, Key, Policy, Service
 from justitia.core.policies.fcfs import Fcfs
 from justitia.core.policies.justitia import Justitia
 from justitia.core.policies.parrot import Parrot
@@ -34,4 +35,4 @@ def make_policy(name: str) -> Policy:
         raise InvalidValueError("policy", f"must be one of {known}; got {name!r}") from None
 
 
-__all__ = ["POLICIES", "Inference", "Key", "Policy", "Service", "make_policy"]
+__all__ = ["POLICIES", "UNKNOWN_RUN_KEY", "Inference", "Key", "Policy", "Service", "make_policy"]

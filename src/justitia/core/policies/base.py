@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002  (hooks that do nothing still have their full signature)
 """What a policy is: keys by which inferences are ordered, moved by what happens to their runs."""
 
 from dataclasses import dataclass
@@ -5,6 +6,9 @@ from typing import ClassVar
 
 #: Ascending order of service; keys of one policy have one length.
 Key = tuple[int, ...]
+
+#: Key of a run that the policy does not know (ended, or never started): it is served at once.
+UNKNOWN_RUN_KEY: Key = (0, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,11 @@ class Service:
 class Policy:
     """Base of all policies; every hook does nothing unless a policy needs it.
 
-    Hooks are called by the owner of the queue, which refreshes the run in the queue afterwards wherever
-    they return True (the key has changed). A policy never sees a clock.
+    Hooks are called by the owner of the queue, which refreshes the run in the queue afterwards
+    wherever they return True (the key has changed), and after ``start_run`` and ``end_run`` if
+    something of the run waits. A policy never sees a clock. Hooks may come for runs that the policy
+    does not know, in any order: starts, ends and tags travel separate ways, and an error here would
+    end an engine's step. They change nothing then, and such a run is served at once.
     """
 
     name: ClassVar[str]
@@ -41,7 +48,10 @@ class Policy:
     is_per_inference: ClassVar[bool] = False
 
     def start_run(self, run_id: str, sequence: int) -> None:
-        """A run is seen for the first time; ``sequence`` is its place in order of arrival."""
+        """A run is seen for the first time; ``sequence`` is its place in order of arrival.
+
+        A repeat changes nothing.
+        """
 
     def end_run(self, run_id: str) -> None:
         """Forget a run."""
@@ -55,7 +65,7 @@ class Policy:
         return False
 
     def activate(self, run_id: str, least_waiting: Key | None) -> bool:
-        """It gets something to wait for after having nothing; ``least_waiting`` is the head's key."""
+        """Something of it waits, after nothing did; ``least_waiting`` is the key of the head."""
         return False
 
     def deactivate(self, run_id: str) -> None:

@@ -2,14 +2,14 @@
 
 from typing import ClassVar
 
-from justitia.core.policies.base import Inference, Key, Policy
+from justitia.core.policies.base import UNKNOWN_RUN_KEY, Inference, Key, Policy
 
 
 class Justitia(Policy):
     """Smallest virtual finish F first, then arrival of the run in the pool.
 
-    F comes from a ``Pool`` (the scheduler service's or a local one); until it does, a run has the key of
-    F = 0: a first inference is never held back by prediction (rule E2).
+    F comes from a ``Pool`` (the scheduler service's or a local one); until it does, a run has the
+    key of F = 0: a first inference is never held back by prediction (rule E2).
     """
 
     name: ClassVar[str] = "justitia"
@@ -35,4 +35,4 @@ class Justitia(Policy):
 
     def key(self, inference: Inference) -> Key:
         """(F, arrival)."""
-        return self._key[inference.run_id]
+        return self._key.get(inference.run_id, UNKNOWN_RUN_KEY)

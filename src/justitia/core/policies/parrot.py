@@ -15,7 +15,7 @@ class Parrot(Policy):
 
     def start_run(self, run_id: str, sequence: int) -> None:
         """Note the arrival."""
-        self._arrival[run_id] = sequence
+        self._arrival.setdefault(run_id, sequence)
 
     def end_run(self, run_id: str) -> None:
         """Forget it."""
@@ -23,4 +23,4 @@ class Parrot(Policy):
 
     def key(self, inference: Inference) -> Key:
         """Arrival of the run."""
-        return (self._arrival[inference.run_id],)
+        return (self._arrival.get(inference.run_id, -1),)

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from justitia.core.policies.base import Inference, Key, Policy, Service
+from justitia.core.policies.base import UNKNOWN_RUN_KEY, Inference, Key, Policy, Service
 
 
 class ShortestRemainingRunFirst(Policy):
@@ -20,6 +20,8 @@ class ShortestRemainingRunFirst(Policy):
 
     def start_run(self, run_id: str, sequence: int) -> None:
         """Note the arrival."""
+        if run_id in self._arrival:
+            return
         self._arrival[run_id] = sequence
         self._left_kvtt[run_id] = self._cost_kvtt[run_id] = 0
 
@@ -45,4 +47,7 @@ class ShortestRemainingRunFirst(Policy):
 
     def key(self, inference: Inference) -> Key:
         """What is left, never below 0."""
-        return max(0, self._left_kvtt[inference.run_id]), self._arrival[inference.run_id]
+        run_id = inference.run_id
+        if run_id not in self._arrival:
+            return UNKNOWN_RUN_KEY
+        return max(0, self._left_kvtt[run_id]), self._arrival[run_id]

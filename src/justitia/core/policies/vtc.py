@@ -3,14 +3,14 @@
 from typing import ClassVar
 
 from justitia.core.cost import vtc_cost_tokens
-from justitia.core.policies.base import Inference, Key, Policy, Service
+from justitia.core.policies.base import UNKNOWN_RUN_KEY, Inference, Key, Policy, Service
 
 
 class Vtc(Policy):
     """Smallest counter of weighted tokens (p + 2d) first, then arrival of the run.
 
-    A run that comes back lifts its counter to the least among those waiting, or, if nobody waits, to that
-    of the run that stopped waiting last: nobody banks credit.
+    A run that comes back lifts its counter to the least among those waiting, or, if nobody waits,
+    to that of the run that stopped waiting last: nobody banks credit.
     """
 
     name: ClassVar[str] = "vtc"
@@ -22,8 +22,8 @@ class Vtc(Policy):
 
     def start_run(self, run_id: str, sequence: int) -> None:
         """Start at 0; the lift follows when it first waits."""
-        self._counter[run_id] = 0
-        self._arrival[run_id] = sequence
+        self._counter.setdefault(run_id, 0)
+        self._arrival.setdefault(run_id, sequence)
 
     def end_run(self, run_id: str) -> None:
         """Forget it."""
@@ -32,6 +32,8 @@ class Vtc(Policy):
 
     def activate(self, run_id: str, least_waiting: Key | None) -> bool:
         """Lift the counter."""
+        if run_id not in self._counter:
+            return False
         floor = self._last_left if least_waiting is None else least_waiting[0]
         lifted = max(self._counter[run_id], floor)
         has_moved = lifted != self._counter[run_id]
@@ -52,4 +54,7 @@ class Vtc(Policy):
 
     def key(self, inference: Inference) -> Key:
         """Counter of the run."""
-        return self._counter[inference.run_id], self._arrival[inference.run_id]
+        run_id = inference.run_id
+        if run_id not in self._counter:
+            return UNKNOWN_RUN_KEY
+        return self._counter[run_id], self._arrival[run_id]

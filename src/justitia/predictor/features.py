@@ -1,0 +1,167 @@
+"""Text to features: the one implementation of tokenisation, for training and for serving.
+
+A run's text becomes the TF-IDF weights of its known terms and a few length features (a run's cost
+depends on how much text it works through, not only on which). scikit-learn learns the vocabulary
+(`vectoriser`); the transformation of one text is done here over the stored vocabulary, because it
+is several times faster for one row than ``TfidfVectorizer.transform`` and needs no scikit-learn.
+
+The work for one text is bounded whatever its size: only an excerpt of at most `MAX_EXCERPT_CHARS`
+is read, its head and its tail, and of its words at most `MAX_WORDS`. The number of characters is
+exact; what must be counted (words, lines, ...) is counted in the excerpt and scaled up.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+
+MAX_EXCERPT_CHARS: Final = 8 * 1024
+"""Characters of a text that are read: half from its head, half from its tail. The usual request is
+shorter, and the worst text of this length still takes less than the deadline of a prediction."""
+
+MAX_WORDS: Final = 2048
+"""Words of an excerpt that become terms: half from its head, half from its tail."""
+
+MAX_TERM_CHARS: Final = 2 * 32 + 1
+"""Longest term: two words and the blank between them."""
+
+LENGTH_FEATURES: Final = (
+    "log_chars",
+    "log_words",
+    "log_lines",
+    "log_questions",
+    "log_digits",
+    "log_distinct",
+    "log_bytes",
+)
+"""Names of the length features, each ln(1 + count), in the order of the columns."""
+
+MAX_LENGTH_DEVIATION: Final = 4.0
+"""Length features are held within so many standard deviations of the training texts' mean."""
+
+# Scripts written without blanks: each character is a word. Everything else: runs of letters, and
+# digits in groups of three, so that numbers can only ever add 1,110 terms.
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[^\W\d_{_UNSPACED}]{{1,32}}|\d{{1,3}}|[{_UNSPACED}]")
+_ASCII_WORD = re.compile(r"[a-z]{1,32}|[0-9]{1,3}")  # what _WORD means for ASCII, in half the time
+
+
+def excerpt_of(text: str) -> str:
+    """Return the part of a text that is read: all, or its head and tail on lines of their own."""
+    if len(text) <= MAX_EXCERPT_CHARS:
+        return text
+    half = MAX_EXCERPT_CHARS // 2
+    return f"{text[:half]}\n{text[-half:]}"
+
+
+def words_of(excerpt: str) -> list[str]:
+    """Return the words of an excerpt in lower case, in order."""
+    lowered = excerpt.lower()
+    return (_ASCII_WORD if lowered.isascii() else _WORD).findall(lowered)
+
+
+def terms_of(words: list[str]) -> list[str]:
+    """Return the terms that are counted: every word and every pair of neighbours."""
+    if len(words) > MAX_WORDS:
+        words = words[: MAX_WORDS // 2] + words[-MAX_WORDS // 2 :]
+    return [*words, *map(" ".join, pairwise(words))]
+
+
+def analyse(text: str) -> list[str]:
+    """Return the terms of a text; what the vectoriser learns from."""
+    return terms_of(words_of(excerpt_of(text)))
+
+
+def length_features(text: str) -> FloatArray:
+    """Return the length features of a text, in the order of `LENGTH_FEATURES`, not standardised."""
+    excerpt = excerpt_of(text)
+    return _length_features(len(text), excerpt, words_of(excerpt))
+
+
+def _length_features(num_chars: int, excerpt: str, words: list[str]) -> FloatArray:
+    scale = num_chars / max(1, len(excerpt))
+    counts = (
+        len(excerpt),
+        len(words),
+        excerpt.count("\n"),
+        excerpt.count("?") + excerpt.count("\uff1f"),
+        sum(map(excerpt.count, "0123456789")),
+        len(set(words)),
+        len(excerpt.encode("utf-8", "surrogatepass")),
+    )
+    return np.log1p(np.array(counts, dtype=np.float64) * scale).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeatureRow:
+    """The features of one text: known terms (columns, weights) and standardised lengths."""
+
+    columns: NDArray[np.intp]
+    weights: FloatArray
+    lengths: FloatArray
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no term of the text is known: only its length speaks."""
+        return len(self.columns) == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Featuriser:
+    """What was learnt about texts; turns a text into a `FeatureRow`. Immutable, free of threads.
+
+    ``idf`` belongs to ``vocabulary`` by position; ``length_mean`` and ``length_std`` to
+    `LENGTH_FEATURES`. The weights equal scikit-learn's with sublinear tf, smooth idf and L2 norm.
+    """
+
+    vocabulary: tuple[str, ...]
+    idf: FloatArray
+    length_mean: FloatArray
+    length_std: FloatArray
+
+    @property
+    def num_features(self) -> int:
+        """Width of a dense row: terms, then lengths."""
+        return len(self.vocabulary) + len(LENGTH_FEATURES)
+
+    @cached_property
+    def _column_by_term(self) -> dict[str, int]:
+        return {term: column for column, term in enumerate(self.vocabulary)}
+
+    def transform(self, text: str) -> FeatureRow:
+        """Return the features of any text."""
+        excerpt = excerpt_of(text)
+        words = words_of(excerpt)
+        column_by_term = self._column_by_term
+        counts = Counter(filter(column_by_term.__contains__, terms_of(words)))
+        columns = np.fromiter(
+            map(column_by_term.__getitem__, counts), dtype=np.intp, count=len(counts)
+        )
+        lengths = (_length_features(len(text), excerpt, words) - self.length_mean) / self.length_std
+        return FeatureRow(
+            columns=columns,
+            weights=self._weights(columns, counts),
+            lengths=np.clip(lengths, -MAX_LENGTH_DEVIATION, MAX_LENGTH_DEVIATION),
+        )
+
+    def _weights(self, columns: NDArray[np.intp], counts: Counter[str]) -> FloatArray:
+        tf = np.fromiter(counts.values(), dtype=np.float32, count=len(counts))
+        weights = (np.log(tf) + 1) * self.idf[columns]
+        norm = float(np.sqrt(np.sum(weights * weights)))
+        return np.asarray(weights / norm if norm > 0 else weights, dtype=np.float32)
+
+    def dense(self, texts: list[str]) -> FloatArray:
+        """Return the rows of many texts as one matrix (for training)."""
+        matrix = np.zeros((len(texts), self.num_features), dtype=np.float32)
+        for index, text in enumerate(texts):
+            row = self.transform(text)
+            matrix[index, row.columns] = row.weights
+            matrix[index, len(self.vocabulary) :] = row.lengths
+        return matrix

@@ -1,0 +1,53 @@
+"""The multi-layer perceptron as it is served: numpy, one row at a time, on the calling thread.
+
+torch trains it (`mlp`); one row through so small a network is several times faster without it. The
+sums are ``einsum`` rather than matrix products, because BLAS would spread even these over threads
+of its own.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from justitia.predictor.features import FeatureRow, FloatArray
+
+NUM_LAYERS = 4
+"""Linear layers, with a rectifier after each but the last."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Network:
+    """Weights (inputs x outputs) and biases of the layers; the last one has a single output.
+
+    The inputs are the terms, then the length features, as in ``Featuriser.dense``.
+    """
+
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+
+    def forward(self, row: FeatureRow) -> float:
+        """Return the output for one text: its standardised log cost."""
+        first = self.weights[0]
+        num_terms = len(first) - len(row.lengths)
+        hidden = (
+            np.einsum("i,ij->j", row.weights, first[row.columns])
+            + np.einsum("i,ij->j", row.lengths, first[num_terms:])
+            + self.biases[0]
+        )
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            hidden = np.einsum("i,ij->j", np.maximum(hidden, 0), weight) + bias
+        return float(hidden[0])
+
+
+def layer_widths(num_features: int, hidden_widths: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the widths from the inputs to the single output."""
+    return (num_features, *hidden_widths, 1)
+
+
+def constant_network(widths: tuple[int, ...]) -> Network:
+    """Return a network that answers 0, the mean, to everything."""
+    return Network(
+        weights=tuple(np.zeros(shape, dtype=np.float32) for shape in pairwise(widths)),
+        biases=tuple(np.zeros(width, dtype=np.float32) for width in widths[1:]),
+    )

@@ -1,0 +1,7 @@
+"""Set-up that every folder of tests shares."""
+
+import asyncio
+
+# Without this, pytest-asyncio asks for the main thread's loop before there is one; Python 3.11 then
+# makes one that nobody closes, and the warning about it fails the session.
+asyncio.set_event_loop(None)
