@@ -124,16 +124,18 @@ class RunProgress(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ...) -> None: ...
 
 class NewRun(_message.Message):
-    __slots__ = ("run_id", "application", "prompt_tokens", "age_s")
+    __slots__ = ("run_id", "application", "prompt_tokens", "age_s", "ends_when_idle")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     AGE_S_FIELD_NUMBER: _ClassVar[int]
+    ENDS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     application: str
     prompt_tokens: int
     age_s: float
-    def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., age_s: _Optional[float] = ...) -> None: ...
+    ends_when_idle: bool
+    def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., age_s: _Optional[float] = ..., ends_when_idle: bool = ...) -> None: ...
 
 class FinishedInference(_message.Message):
     __slots__ = ("run_id", "prompt_tokens", "cached_tokens", "output_tokens", "preemptions", "useful_kvtt", "is_aborted", "arrived_age_s", "started_age_s", "finished_age_s")

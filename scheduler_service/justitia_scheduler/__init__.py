@@ -1,0 +1,1 @@
+"""The scheduler service: virtual time, tags, estimates, journal and metrics, over gRPC."""

@@ -1,0 +1,207 @@
+"""How runs of a pool end: EndRun, idle and overlong runs; what an end teaches; fair ratios.
+
+The other half of ``pools``; same rules: synchronous but for one wait, one event loop, injected
+clocks.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from justitia.core.errors import UnknownRunError
+from justitia.core.fairness import FairRatio
+from justitia.core.runs import EndedRun, RunState, RunView
+from justitia.core.units import Ticks, service_ticks
+from justitia_scheduler.bounds import DelayBound
+from justitia_scheduler.run_facts import EndedFacts, Ending, EndReason, RunFacts
+from justitia_scheduler.store import SampleRow
+
+if TYPE_CHECKING:
+    from justitia_scheduler.pools import PoolService
+
+#: A pause of the process this long (suspend, stall) expires nobody: engines speak first.
+_STALL_S: Final = 5.0
+
+
+class PoolEndings:
+    """Endings of one pool."""
+
+    def __init__(self, pool: "PoolService") -> None:
+        self._pool = pool
+        self.bound = DelayBound()
+        self._ending: set[str] = set()
+        self._checks: list[tuple[float, int, str]] = []
+        self._last_tick_s = pool.clocks.monotonic_s()
+        self._no_expiry_before_s = 0.0
+
+    # -- ending ------------------------------------------------------------------------------------
+
+    async def end_run(self, run_id: str) -> EndedFacts:
+        """Close a run once the engines' last word is in; see ``run_facts.Ending``.
+
+        Raises:
+            UnknownRunError: neither open nor among the ended runs that are remembered.
+        """
+        facts = self._pool.facts.get(run_id)
+        if facts is None:
+            known = self._pool.ended.get(run_id)
+            if known is None:
+                raise UnknownRunError(run_id)
+            return known
+        if facts.ending is None:
+            engines = {account.engine_id for account in self._pool.core.engines()}
+            done = asyncio.get_running_loop().create_future()
+            facts.ending = Ending(self._pool.clocks.monotonic_s(), engines, done)
+            self._ending.add(run_id)
+        done = facts.ending.done
+        self.finish_due()
+        return await asyncio.shield(done)
+
+    def heard_from(self, engine_id: str) -> None:
+        """An engine has reported, or left: no run that ends waits for it any longer."""
+        for run_id in self._ending:
+            ending = self._pool.facts[run_id].ending
+            if ending is not None:
+                ending.engines.discard(engine_id)
+        self.finish_due()
+
+    def finish_due(self, *, is_forced: bool = False) -> None:
+        """Close the runs whose EndRun has waited long enough, or all of them."""
+        now_s = self._pool.clocks.monotonic_s()
+        for run_id in list(self._ending):
+            ending = self._pool.facts[run_id].ending
+            if ending is not None and (
+                is_forced or ending.is_due(self._pool.core.run(run_id).state, now_s)
+            ):
+                self._finish(run_id, EndReason.END_RUN, now_s)
+
+    def finish_single(self, run_id: str) -> None:
+        """Close a run that was made for one inference, once that is over."""
+        facts = self._pool.facts[run_id]
+        is_over = facts.ends_when_idle and facts.last_end_s is not None
+        if is_over and facts.state is RunState.IDLE:
+            self._finish(run_id, EndReason.SINGLE, self._pool.clocks.monotonic_s())
+
+    def _finish(self, run_id: str, reason: EndReason, now_s: float) -> None:
+        view, facts = self._pool.core.run(run_id), self._pool.facts.pop(run_id)
+        is_idle = view.state is RunState.IDLE
+        last_s = facts.last_end_s
+        finished_s = last_s if is_idle and last_s is not None else now_s
+        ended = self._pool.core.end_run(run_id, now_s=finished_s)
+        true_finish = Ticks(view.start + service_ticks(ended.true_cost_kvtt, view.weight))
+        self._pool.changes.ended(run_id, view.sequence, true_finish, view.weight)
+        remembered = EndedFacts.of(view, arrived_wall_s=facts.arrived_wall_s, jct_s=ended.jct_s)
+        self._pool.ended.add(remembered)
+        self._ending.discard(run_id)
+        self._pool.held_prompt_bytes -= len(facts.prompt_text)
+        self._account_end(view, ended, reason, facts, is_whole=is_idle and not facts.num_aborted)
+        if facts.ending is not None and not facts.ending.done.done():
+            facts.ending.done.set_result(remembered)
+        for listener in self._pool.listeners:
+            listener.run_ended(run_id)
+        self.settle(self._pool.core.advance_to(self._pool.core.value, now_s=now_s))
+
+    def _account_end(
+        self, view: RunView, ended: EndedRun, reason: EndReason, facts: RunFacts, *, is_whole: bool
+    ) -> None:
+        """Count an end; runs that did nothing, or were cut off, teach nothing (rules K1 and K2)."""
+        label = self._pool.label(view.application)
+        track = self._pool.tracks.get(view.application)
+        if track is not None:
+            track.num_by_state[facts.state] -= 1
+            if label is None and not track.num_open:
+                del self._pool.tracks[view.application]
+        if label is not None:
+            self._pool.metrics.count(self._pool.metrics.ended, self._pool.name, label, reason)
+        if not ended.num_inferences:
+            return
+        if track is not None:
+            track.note_end(ended)
+        if label is not None:
+            self._pool.metrics.observe(
+                self._pool.metrics.jct, self._pool.name, label, value=ended.jct_s
+            )
+        if not is_whole or reason is EndReason.MAX_DURATION:
+            return
+        if label is not None:
+            error = ended.relative_error
+            self._pool.metrics.observe(
+                self._pool.metrics.prediction_error, self._pool.name, label, value=error
+            )
+        self.bound.note_run(ended.true_cost_kvtt)
+        self._pool.ladder.learn(
+            view.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
+        )
+        self._pool.changes.is_ladder_dirty = True
+        if label is not None:
+            self._pool.changes.sample(self._sample(ended, facts))
+
+    def _sample(self, ended: EndedRun, facts: RunFacts) -> SampleRow:
+        return SampleRow(
+            pool=self._pool.name,
+            application=ended.application,
+            run_id=ended.run_id,
+            prompt_text=facts.prompt_text,
+            cost_kvtt=ended.true_cost_kvtt,
+            num_inferences=ended.num_inferences,
+            finished_at_s=facts.arrived_wall_s + ended.jct_s,
+        )
+
+    def settle(self, ratios: Iterable[FairRatio]) -> None:
+        """Take note of fair ratios that are known now (rules R1 and D1)."""
+        allowance_s = self.bound.allowance_s
+        for ratio in ratios:
+            known = self._pool.ended.get(ratio.run_id)
+            if known is None or not known.num_inferences:
+                continue
+            known.fairness_ratio = ratio.ratio
+            self._pool.changes.settled(ratio.run_id)
+            if ratio.application in self._pool.tracks:
+                self._pool.tracks[ratio.application].ratios.append(ratio.ratio)
+            label = self._pool.label(ratio.application)
+            if label is not None:
+                metrics = self._pool.metrics
+                metrics.observe(metrics.ratio, self._pool.name, label, value=ratio.ratio)
+                metrics.observe(
+                    metrics.reference, self._pool.name, label, value=ratio.reference_jct_s
+                )
+            if allowance_s is not None and ratio.jct_s > ratio.reference_jct_s + allowance_s:
+                self._pool.metrics.count(self._pool.metrics.bound_violations, self._pool.name)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Do what time alone makes due; called some 20 times a second."""
+        now_s = self._pool.clocks.monotonic_s()
+        if now_s - self._last_tick_s > _STALL_S:
+            self._no_expiry_before_s = now_s + _STALL_S
+        self._last_tick_s = now_s
+        self.finish_due()
+        while self._checks and self._checks[0][0] <= now_s and now_s >= self._no_expiry_before_s:
+            _, sequence, run_id = heapq.heappop(self._checks)
+            if run_id in self._pool.core and self._pool.core.run(run_id).sequence == sequence:
+                self._expire_or_recheck(run_id, now_s)
+
+    def _expire_or_recheck(self, run_id: str, now_s: float) -> None:
+        """End a run that was idle or open for too long; one that waits or computes is not idle."""
+        view, facts = self._pool.core.run(run_id), self._pool.facts[run_id]
+        application = self._pool.application(view.application)
+        longest_s = application.max_duration_s
+        if longest_s and now_s >= view.arrived_at_s + longest_s:
+            self._finish(run_id, EndReason.MAX_DURATION, now_s)
+            return
+        is_idle = view.state is RunState.IDLE
+        idle_from_s = max(view.last_seen_s, facts.idle_from_s) if is_idle else now_s
+        if now_s >= idle_from_s + application.idle_timeout_s:
+            self._finish(run_id, EndReason.IDLE, now_s)
+            return
+        self.schedule_check(view, idle_from_s)
+
+    def schedule_check(self, view: RunView, idle_from_s: float) -> None:
+        """Look at a run again when it may be idle, or open, for too long."""
+        application = self._pool.application(view.application)
+        at_s = idle_from_s + application.idle_timeout_s
+        if application.max_duration_s:
+            at_s = min(at_s, view.arrived_at_s + application.max_duration_s)
+        heapq.heappush(self._checks, (at_s, view.sequence, view.run_id))

@@ -1,0 +1,278 @@
+"""The whole service without its network: pools, journal, predictions, housekeeping."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from justitia.predictor import artefact as artefacts
+from justitia.predictor.serving import PredictorService
+from justitia_scheduler.clocks import Clocks
+from justitia_scheduler.engine_session import EngineSessions
+from justitia_scheduler.journal import Journal
+from justitia_scheduler.limits import MAX_MODELS_PER_APPLICATION, MAX_POOLS, require_id
+from justitia_scheduler.metrics import Metrics
+from justitia_scheduler.outcomes import CallError, Outcome
+from justitia_scheduler.pool_engines import PoolEngines
+from justitia_scheduler.pool_records import PoolRecords
+from justitia_scheduler.pools import PoolOptions, PoolService
+from justitia_scheduler.run_facts import EndedFacts, RunOrder
+from justitia_scheduler.store import Key, Loaded, ModelRow, Store, Transaction, WriteError
+
+_TICK_S: Final = 0.05
+_TICKS_PER_GAUGES: Final = 20
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolParts:
+    """One pool with its neighbours."""
+
+    pool: PoolService
+    records: PoolRecords
+    engines: PoolEngines
+    predictor: PredictorService
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceOptions:
+    """Settings of the whole service; see ``settings``."""
+
+    pools: tuple[str, ...] = ("default",)
+    default_pool: str = "default"
+    prediction_deadline_s: float = 0.005
+
+
+class SchedulerService:
+    """Owns everything that outlives a call."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        options: ServiceOptions | None = None,
+        pool_options: PoolOptions | None = None,
+        clocks: Clocks | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.options = options or ServiceOptions()
+        self.clocks = clocks or Clocks()
+        self.metrics = metrics or Metrics()
+        self.sessions = EngineSessions()
+        self.is_stopping = False
+        self._pool_options = pool_options or PoolOptions()
+        self._parts: dict[str, PoolParts] = {}
+        self._store = store
+        self.journal = Journal(store, self, self.metrics, self.clocks)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the journal and begin.
+
+        Raises:
+            StoreError: the journal's file cannot be used at all.
+        """
+        loaded = await self.journal.call(self._store.load)
+        for trouble in loaded.troubles:
+            _log.error(trouble)
+        self._restore(loaded)
+        await self._activate_all(loaded.models)
+        if loaded.troubles:
+            self.journal.is_healthy = False  # the first commit writes everything anew
+        self._tasks = [
+            asyncio.create_task(self.journal.run(), name="journal"),
+            asyncio.create_task(self._housekeeping(), name="housekeeping"),
+        ]
+
+    async def stop(self) -> None:
+        """End what is ending, flush the journal, release everything."""
+        self.begin_stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.journal.close()
+        for parts in self._parts.values():
+            parts.predictor.close()
+
+    def begin_stop(self) -> None:
+        """Close the streams and answer the EndRuns that wait."""
+        self.is_stopping = True
+        for parts in self._parts.values():
+            parts.pool.endings.finish_due(is_forced=True)
+        self.sessions.close_all(
+            CallError(Outcome.STOPPING, "the scheduler service is being stopped")
+        )
+
+    def _restore(self, loaded: Loaded) -> None:
+        by_pool: dict[str, dict[Key, Mapping[str, Any]]] = {name: {} for name in self.options.pools}
+        for key, body in loaded.records.items():
+            if len(key) >= 2:  # noqa: PLR2004  kind and pool
+                by_pool.setdefault(key[1], {})[key] = body
+        for name, records in by_pool.items():
+            parts = self._add_pool(name)
+            num_bad = parts.records.restore(records)
+            if num_bad:
+                _log.error("journal records made no sense", pool=name, num_left_out=num_bad)
+            if len(parts.pool.core):
+                _log.info("open runs restored", pool=name, num_runs=len(parts.pool.core))
+
+    async def _activate_all(self, models: Sequence[ModelRow]) -> None:
+        for row in models:
+            try:
+                model = await asyncio.to_thread(
+                    artefacts.from_bytes, row.artefact, application=row.application
+                )
+                self.parts(row.pool).predictor.activate(model)
+            except (artefacts.ArtefactError, CallError) as error:
+                _log.error(
+                    "a stored model is left out", application=row.application, error=str(error)
+                )
+
+    async def _housekeeping(self) -> None:
+        num_ticks = 0
+        while True:
+            await asyncio.sleep(_TICK_S)
+            num_ticks += 1
+            try:
+                for parts in self._parts.values():
+                    parts.pool.endings.tick()
+                    if num_ticks % _TICKS_PER_GAUGES == 0:
+                        parts.pool.show_gauges()
+            except Exception:  # noqa: BLE001  time must go on; the log has the fault
+                _log.exception("housekeeping failed")
+
+    # -- the journal's source ----------------------------------------------------------------------
+
+    def changes(self) -> Transaction:
+        """Take what changed in all pools."""
+        transaction = Transaction()
+        for parts in self._parts.values():
+            parts.records.take_changes(transaction)
+        return transaction
+
+    def everything(self) -> Transaction:
+        """Take all pools whole."""
+        transaction = Transaction(replaces_all=True)
+        for parts in self._parts.values():
+            parts.records.take_everything(transaction)
+        return transaction
+
+    # -- pools -------------------------------------------------------------------------------------
+
+    def all_parts(self) -> list[PoolParts]:
+        """All pools."""
+        return list(self._parts.values())
+
+    def parts(self, name: str, *, may_create: bool = False) -> PoolParts:
+        """Find a pool; empty means the default one.
+
+        Raises:
+            CallError: there is none of this name, or no room for another one.
+        """
+        name = name or self.options.default_pool
+        if name in self._parts:
+            return self._parts[name]
+        if not may_create:
+            raise CallError(
+                Outcome.NOT_FOUND,
+                f"pool: {name!r} is not known; pools: {', '.join(sorted(self._parts))[:500]}",
+            )
+        if len(self._parts) >= MAX_POOLS:
+            raise CallError(
+                Outcome.EXHAUSTED, f"pool: the service has {MAX_POOLS} pools, its limit"
+            )
+        return self._add_pool(require_id("pool", name))
+
+    def parts_of(self, pool: str, application: str) -> PoolParts:
+        """Find the pool of a call; without one, the pool that declares the application."""
+        if not pool and application:
+            for parts in self._parts.values():
+                if application in parts.pool.applications:
+                    return parts
+        return self.parts(pool)
+
+    def _add_pool(self, name: str) -> PoolParts:
+        pool = PoolService(name, self._pool_options, self.clocks, self.metrics)
+        records = PoolRecords(pool)
+        parts = PoolParts(
+            pool=pool,
+            records=records,
+            engines=PoolEngines(pool, records),
+            predictor=PredictorService(),
+        )
+        self._parts[name] = parts
+        return parts
+
+    # -- calls that wait ---------------------------------------------------------------------------
+
+    async def start_run(self, parts: PoolParts, order: RunOrder) -> None:
+        """Open a run with the best estimate that is there within the deadline, durably (E1, E2)."""
+        if self.is_stopping:
+            raise CallError(Outcome.STOPPING, "the scheduler service is being stopped")
+        pool, metrics = parts.pool, self.metrics
+        prediction = None
+        if pool.wants_prediction(order) and order.application in parts.predictor.models:
+            before_s = self.clocks.monotonic_s()
+            prediction = await parts.predictor.predict_within(
+                order.application,
+                order.prompt_text,
+                deadline_s=self.options.prediction_deadline_s,
+            )
+            metrics.observe(metrics.predictions, value=self.clocks.monotonic_s() - before_s)
+            if prediction is None:
+                metrics.count(metrics.missed_predictions)
+        before_s = self.clocks.monotonic_s()
+        pool.start_run(order, prediction)
+        metrics.observe(metrics.decisions, "start_run", value=self.clocks.monotonic_s() - before_s)
+        await self.journal.committed()
+
+    async def end_run(self, parts: PoolParts, run_id: str) -> EndedFacts:
+        """Close a run, durably."""
+        ended = await parts.pool.endings.end_run(run_id)
+        await self.journal.committed()
+        return ended
+
+    async def publish_model(self, parts: PoolParts, application: str, artefact: bytes) -> ModelRow:
+        """Check a model off the loop, store it, make it the active one.
+
+        Raises:
+            ArtefactError: it is damaged, another application's, or does not answer its own test.
+            CallError: the store refuses it.
+        """
+        model = await asyncio.to_thread(artefacts.from_bytes, artefact, application=application)
+        error = model.metrics.mean_relative_error
+        row = ModelRow(
+            pool=parts.pool.name,
+            application=application,
+            version=model.version,
+            published_at_s=self.clocks.wall_s(),
+            samples=model.metrics.num_samples,
+            relative_error=0.0 if error is None else error,
+            is_active=True,
+            artefact=artefact,
+        )
+        try:
+            await self.journal.call(self._store.put_model, row, keep=MAX_MODELS_PER_APPLICATION)
+        except WriteError as refusal:
+            raise CallError(Outcome.STOPPING, f"artefact: cannot be stored: {refusal}") from refusal
+        parts.predictor.activate(model)
+        return row
+
+    async def models(self, pool: str) -> list[ModelRow]:
+        """All stored models of a pool."""
+        return await self.journal.call(self._store.models, pool)
+
+    def store(self) -> Store:
+        """The store, for reads in the journal's thread."""
+        return self._store
+
+
+def new_run_id() -> str:
+    """Make an id that nobody can guess or meet."""
+    return f"run-{secrets.token_hex(12)}"

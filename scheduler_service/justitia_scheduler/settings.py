@@ -1,0 +1,164 @@
+"""Settings from flags and JUSTITIA_SCHEDULER_* variables; read here and nowhere else."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from justitia.core.pool import Clock
+from justitia.core.units import MAX_COST_KVTT
+from justitia_scheduler.pools import PoolOptions
+from justitia_scheduler.service import ServiceOptions
+
+ENV_PREFIX: Final = "JUSTITIA_SCHEDULER_"
+
+#: What Kubernetes injects for a Service named justitia-scheduler is not meant for us.
+_INJECTED: Final = re.compile(
+    rf"{ENV_PREFIX}(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?"
+    r"|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; the message says which and why."""
+
+
+class Settings(BaseSettings):
+    """Justitia's scheduler service: virtual time and tags for pools of vLLM engines.
+
+    Every flag is also a variable: --journal-path is JUSTITIA_SCHEDULER_JOURNAL_PATH.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        cli_prog_name="justitia-scheduler",
+        cli_kebab_case=True,
+        cli_hide_none_type=True,
+        cli_implicit_flags=True,
+    )
+
+    listen_address: str = Field(
+        "127.0.0.1:50051",
+        description="host:port of gRPC; port 0 picks a free one. Loopback, since without TLS files"
+        " anyone who reaches it may order runs.",
+    )
+    metrics_address: str = Field(
+        "127.0.0.1:9095",
+        description="host:port of the Prometheus page, or 'off'. Loopback, as above.",
+    )
+    journal_path: Path | None = Field(
+        None,
+        description="SQLite file that open runs, virtual time, samples and models survive in; none:"
+        " memory only, so that a first try leaves nothing behind.",
+    )
+    pools: str = Field(
+        "default",
+        description="Names of the pools that exist from the start, separated by commas; others come"
+        " with their first application or engine.",
+    )
+    default_pool: str = Field("default", description="Pool of calls that name none.")
+    default_application: str = Field(
+        "default", description="Application of runs that name none; weight 1 unless it is declared."
+    )
+    clock: Literal["delivered", "capacity"] = Field(
+        "delivered",
+        description="What makes virtual time grow: 'delivered' useful service, true whatever an"
+        " engine is bound by, or KV 'capacity' x steps, the paper's.",
+    )
+    default_cost_kvtt: int = Field(
+        1_000_000,
+        ge=1,
+        le=MAX_COST_KVTT,
+        description="Cost of a run that nothing is known of, in KV token-steps: about three"
+        " inferences of 1000 prompt and 250 output tokens.",
+    )
+    max_open_runs: int = Field(
+        100_000,
+        ge=1,
+        le=10_000_000,
+        description="Open runs of a pool; more are refused. What the service is tested with.",
+    )
+    prediction_deadline_s: float = Field(
+        0.005,
+        ge=0,
+        le=10,
+        description="Seconds that StartRun waits for a prediction; more than a few milliseconds"
+        " would delay the run that it is for.",
+    )
+    tls_cert: Path | None = Field(None, description="PEM file of the server's certificate chain.")
+    tls_key: Path | None = Field(None, description="PEM file of its private key.")
+    tls_client_ca: Path | None = Field(
+        None, description="PEM file of the authority of client certificates; set: mTLS."
+    )
+    log_format: Literal["console", "json"] = Field(
+        "console", description="'console' for people, 'json' for log collectors."
+    )
+    drain_s: float = Field(
+        5.0,
+        ge=0,
+        le=600,
+        description="Seconds that open calls get at the end; Kubernetes grants 30 in all.",
+    )
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key must be given together")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("tls_client_ca needs tls_cert and tls_key")
+        return self
+
+    @property
+    def has_metrics_page(self) -> bool:
+        """Whether metrics are served."""
+        return self.metrics_address != "off"
+
+    def pool_options(self) -> PoolOptions:
+        """What every pool shares."""
+        return PoolOptions(
+            default_application=self.default_application,
+            default_cost_kvtt=self.default_cost_kvtt,
+            max_open_runs=self.max_open_runs,
+            clock=Clock(self.clock),
+        )
+
+    def service_options(self) -> ServiceOptions:
+        """What the service as a whole needs."""
+        named = [name.strip() for name in self.pools.split(",")]
+        names = dict.fromkeys([*(name for name in named if name), self.default_pool])
+        return ServiceOptions(
+            pools=tuple(names),
+            default_pool=self.default_pool,
+            prediction_deadline_s=self.prediction_deadline_s,
+        )
+
+
+def read_settings(
+    arguments: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Read flags and variables; flags win.
+
+    Raises:
+        SettingsError: an unknown variable, or a value that does not fit.
+        SystemExit: --help, or an unknown flag (code 2).
+    """
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
+    for name in sorted(environment):
+        is_ours = name.upper().startswith(ENV_PREFIX)
+        if is_ours and name.upper() not in known and not _INJECTED.fullmatch(name.upper()):
+            raise SettingsError(f"{name}: no such setting; --help lists them")
+    try:
+        return Settings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = first["msg"].removeprefix("Value error, ")
+        given = "" if isinstance(first["input"], dict) else f", got {first['input']!r}"
+        raise SettingsError(f"{where}: {what}{given}" if where else what) from error

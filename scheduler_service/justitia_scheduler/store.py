@@ -1,0 +1,101 @@
+"""What the journal needs of a store: a few tables of records, written in transactions.
+
+State (pools, runs, engines, applications, ended runs) is small records that are replaced whole;
+samples and models are kept apart, since they are large and read piece by piece. All methods block:
+`journal` calls them from its one writer thread.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+#: Key of a record: its kind ("run"), then what names it ("pool", "run id").
+Key = tuple[str, ...]
+
+
+class StoreError(Exception):
+    """The store cannot be used at all; the message is one sentence with the next step."""
+
+
+class WriteError(Exception):
+    """A transaction failed and changed nothing; another one later may succeed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleRow:
+    """One finished run to learn from; ``finished_at_s`` is wall-clock time."""
+
+    pool: str
+    application: str
+    run_id: str
+    prompt_text: str
+    cost_kvtt: int
+    num_inferences: int
+    finished_at_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelRow:
+    """One published model."""
+
+    pool: str
+    application: str
+    version: str
+    published_at_s: float
+    samples: int
+    relative_error: float
+    is_active: bool
+    artefact: bytes = field(repr=False)
+
+
+@dataclass(kw_only=True, slots=True)
+class Transaction:
+    """Changes that become durable together.
+
+    ``replaces_all``: ``puts`` is the whole state and everything else of it goes (samples and models
+    stay). ``forgotten`` are (pool, application) whose samples and models go.
+    """
+
+    puts: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    deletes: list[Key] = field(default_factory=list)
+    samples: list[SampleRow] = field(default_factory=list)
+    forgotten: list[tuple[str, str]] = field(default_factory=list)
+    replaces_all: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.puts or self.deletes or self.samples or self.forgotten or self.replaces_all
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """What a store held when it was opened. ``troubles`` are sentences to be said loudly."""
+
+    records: Mapping[Key, Mapping[str, Any]]
+    models: Sequence[ModelRow]
+    troubles: Sequence[str] = ()
+
+
+class Store(Protocol):
+    """Durable records."""
+
+    def load(self) -> Loaded:
+        """Open and read everything; called once, first."""
+
+    def commit(self, transaction: Transaction) -> None:
+        """Make a transaction durable, or raise ``WriteError`` and change nothing."""
+
+    def samples(
+        self, pool: str, application: str, *, after: int, limit: int
+    ) -> list[tuple[int, SampleRow]]:
+        """Read up to ``limit`` samples with their serial numbers, oldest first."""
+
+    def put_model(self, model: ModelRow, *, keep: int) -> None:
+        """Store a model, active if it says so; only the newest ``keep`` of its application stay."""
+
+    def models(self, pool: str) -> list[ModelRow]:
+        """Read all models of a pool, oldest first."""
+
+    def close(self) -> None:
+        """Release the files."""
