@@ -1,0 +1,1 @@
+"""The command ``justitia``, one module each subcommand; heavy imports stay inside functions."""

@@ -1,0 +1,62 @@
+"""``justitia up``: the scheduler service and one vLLM engine on this machine."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from justitia.cli.options import DEFAULT_CACHE_DIR, CacheDir
+from justitia.local.engine_kind import EngineKind
+
+_HOST = "127.0.0.1"
+
+
+def up(
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="manifests to apply: a file or a folder")
+    ] = None,
+    engine: Annotated[EngineKind, typer.Option(help="what computes the tokens")] = EngineKind.CPU,
+    policy: Annotated[str, typer.Option(help="order of service")] = "justitia",
+    port: Annotated[int, typer.Option(help="of the OpenAI API")] = 8000,
+    scheduler_port: Annotated[int, typer.Option(help="of the scheduler service's gRPC")] = 50051,
+    metrics_port: Annotated[int, typer.Option(help="of its Prometheus metrics")] = 9095,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="where runs, samples and models survive a restart")
+    ] = None,
+    log_dir: Annotated[Path, typer.Option(help="of both processes")] = Path("reports/logs"),
+    cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+) -> None:
+    """Run the scheduler service and a vLLM engine until Ctrl-C."""
+    from justitia.local.engine import EngineServer, cpu_engine, emulated_engine
+    from justitia.local.manifests import read_manifests
+    from justitia.local.models import ensure_model
+    from justitia.local.processes import require_free_port
+    from justitia.local.service import SchedulerService
+    from justitia.local.stack import serve
+
+    console = Console(stderr=True, highlight=False)
+    manifests = [] if file is None else read_manifests(file)
+    flags = {"--port": port, "--scheduler-port": scheduler_port, "--metrics-port": metrics_port}
+    for flag, number in flags.items():
+        require_free_port(_HOST, number, flag=flag)
+    model_dir = ensure_model(engine, cache_dir, console)
+    service = SchedulerService(
+        port=scheduler_port,
+        metrics_port=metrics_port,
+        journal_path=None if data_dir is None else data_dir / "journal.db",
+        log_path=log_dir / "scheduler.log",
+    )
+    make = cpu_engine if engine is EngineKind.CPU else emulated_engine
+    server = EngineServer(
+        make(
+            model_dir,
+            port=port,
+            log_path=log_dir / "vllm.log",
+            policy=policy,
+            scheduler_address=service.address,
+        )
+    )
+    asyncio.run(serve(service, server, manifests, console))

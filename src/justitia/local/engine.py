@@ -1,0 +1,165 @@
+"""One real vLLM server on this machine: the small model on the CPU, or the GPU timing emulator."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import httpx
+
+from justitia.local.engine_kind import EngineKind
+from justitia.local.processes import ChildProcess
+
+MODEL_NAME: Final = "smollm2"
+READY_TIMEOUT_S: Final = 240.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSettings:
+    """How a server is started. ``kv_blocks`` x ``block_size_tokens`` is the KV cache."""
+
+    kind: EngineKind
+    model_dir: Path
+    policy: str = "justitia"
+    host: str = "127.0.0.1"
+    port: int
+    kv_blocks: int
+    block_size_tokens: int
+    max_model_len_tokens: int = 2048
+    max_num_seqs: int = 64
+    max_num_batched_tokens: int = 2048
+    #: Share of the KV cache that admission leaves free for growth (vLLM --watermark).
+    watermark: float = 0.0
+    scheduler_address: str = ""
+    pool: str = "default"
+    log_path: Path
+
+    @property
+    def base_url(self) -> str:
+        """Address for OpenAI clients."""
+        return f"http://{self.host}:{self.port}/v1"
+
+    @property
+    def kv_capacity_tokens(self) -> int:
+        """KV cache in tokens."""
+        return self.kv_blocks * self.block_size_tokens
+
+
+def cpu_engine(model_dir: Path, *, port: int, log_path: Path, **changes: Any) -> EngineSettings:
+    """Give settings for the small model: blocks of 32 tokens, as vLLM's CPU worker wants them."""
+    defaults: dict[str, Any] = {"kv_blocks": 96, "block_size_tokens": 32}
+    return EngineSettings(
+        kind=EngineKind.CPU,
+        model_dir=model_dir,
+        port=port,
+        log_path=log_path,
+        **(defaults | changes),
+    )
+
+
+def emulated_engine(
+    model_dir: Path, *, port: int, log_path: Path, **changes: Any
+) -> EngineSettings:
+    """Give settings for the emulator: the paper's 459 blocks of 16 tokens."""
+    defaults: dict[str, Any] = {"kv_blocks": 459, "block_size_tokens": 16, "max_num_seqs": 256}
+    return EngineSettings(
+        kind=EngineKind.EMULATED,
+        model_dir=model_dir,
+        port=port,
+        log_path=log_path,
+        **(defaults | changes),
+    )
+
+
+def engine_command(settings: EngineSettings) -> list[str]:
+    """Build the command line of the server."""
+    # `vllm serve` of the CPU wheel looks for a distribution named "vllm"; the module always works.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    flags = {
+        "--model": settings.model_dir,
+        "--served-model-name": MODEL_NAME,
+        "--host": settings.host,
+        "--port": settings.port,
+        "--max-model-len": settings.max_model_len_tokens,
+        "--max-num-seqs": settings.max_num_seqs,
+        "--max-num-batched-tokens": settings.max_num_batched_tokens,
+        "--block-size": settings.block_size_tokens,
+        # One block is vLLM's null block and holds nothing.
+        "--num-gpu-blocks-override": settings.kv_blocks + 1,
+        "--watermark": settings.watermark,
+        "--dtype": "bfloat16",
+        "--scheduler-cls": "justitia.vllm_plugin.JustitiaScheduler",
+        "--middleware": "justitia.vllm_plugin.RunIdentity",
+    }
+    if settings.kind is EngineKind.EMULATED:
+        flags["--load-format"] = "dummy"
+        flags["--distributed-executor-backend"] = "justitia.vllm_plugin.emulator.EmulatedExecutor"
+    for flag, value in flags.items():
+        command += [flag, str(value)]
+    return [*command, "--enforce-eager", "--enable-prompt-tokens-details"]
+
+
+def engine_env(settings: EngineSettings) -> dict[str, str]:
+    """Build what the server needs in its environment beside ours."""
+    return {
+        "JUSTITIA_POLICY": settings.policy,
+        "JUSTITIA_SCHEDULER_ADDRESS": settings.scheduler_address,
+        "JUSTITIA_POOL": settings.pool,
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+class EngineServer:
+    """A running server; an async context manager that ends it."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
+        self.process = ChildProcess(
+            f"vLLM ({settings.policy})",
+            engine_command(settings),
+            log_path=settings.log_path,
+            env=engine_env(settings),
+        )
+
+    async def __aenter__(self) -> Self:
+        """Start it and wait until it answers."""
+        await self.process.__aenter__()
+        try:
+            await self.process.wait_ready(self._is_healthy, timeout_s=READY_TIMEOUT_S)
+        except BaseException:
+            await self.process.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        await self.process.stop()
+
+    async def metrics(self) -> Mapping[str, float]:
+        """Read vLLM's own /metrics, summed over labels by name."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            response = await client.get(f"http://{self.settings.host}:{self.settings.port}/metrics")
+            response.raise_for_status()
+        return sum_samples(response.text)
+
+    async def _is_healthy(self) -> bool:
+        try:
+            async with httpx.AsyncClient(trust_env=False) as client:
+                url = f"http://{self.settings.host}:{self.settings.port}/health"
+                return (await client.get(url, timeout=2.0)).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+
+def sum_samples(exposition: str) -> dict[str, float]:
+    """Sum the samples of a Prometheus text exposition by metric name."""
+    totals: dict[str, float] = {}
+    for line in exposition.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.split("{", 1)[0].split(" ", 1)[0], line.rsplit(" ", 1)[1]
+            totals[name] = totals.get(name, 0.0) + float(value)
+    return totals

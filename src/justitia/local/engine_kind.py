@@ -1,0 +1,10 @@
+"""What local mode's engine computes with; apart, so that `--help` needs nothing else."""
+
+from enum import StrEnum
+
+
+class EngineKind(StrEnum):
+    """What computes the tokens."""
+
+    CPU = "cpu"  # SmolLM2-135M-Instruct on this machine's CPU: real text
+    EMULATED = "emulated"  # no model: steps last as LLaMA-7B's on an A100, the text is noise

@@ -1,0 +1,165 @@
+"""Child processes of local mode: own group, own log, gone when we are gone."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from justitia.local.errors import LocalModeError
+
+_PR_SET_PDEATHSIG: Final = 1
+_GROUP_POLL_S: Final = 0.01
+_GROUP_POLLS: Final = 200
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    """Run in the child before exec: the kernel ends it when the parent ends, however that ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def require_free_port(host: str, port: int, *, flag: str) -> None:
+    """Refuse a port that somebody listens on, saying which flag chooses another."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise LocalModeError(
+                f"port {port} on {host} is taken ({error.strerror}): stop what listens there, "
+                f"or choose another with {flag}"
+            ) from None
+
+
+class ChildProcess:
+    """One child. Leaving the context ends its group: SIGTERM, SIGKILL after ``grace_s``."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log_path: Path,
+        env: Mapping[str, str] | None = None,
+        grace_s: float = 5.0,
+    ) -> None:
+        self.name = name
+        self.log_path = log_path
+        self._command = list(command)
+        self._env = dict(os.environ) | dict(env or {})
+        self._grace_s = grace_s
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start it."""
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=asyncio.subprocess.STDOUT,
+                env=self._env,
+                start_new_session=True,  # Ctrl-C in the terminal reaches us alone; we end the group
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it and everything it started."""
+        await self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also its group's."""
+        return self._started().pid
+
+    async def wait(self) -> int:
+        """Wait for it to end by itself; returns the exit status."""
+        return await self._started().wait()
+
+    async def require_running(self) -> None:
+        """Wait for as long as it runs.
+
+        Raises:
+            LocalModeError: it ended by itself; the message has the end of its log.
+        """
+        status = await self.wait()
+        raise LocalModeError(self._failure(f"ended with status {status}"))
+
+    async def wait_ready(
+        self, probe: Callable[[], Awaitable[bool]], *, timeout_s: float, period_s: float = 0.2
+    ) -> None:
+        """Wait until ``probe`` says yes.
+
+        Raises:
+            LocalModeError: it ended before, or took longer than ``timeout_s``; the message has
+                the end of its log.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while not await probe():
+            if self._started().returncode is not None:
+                raise LocalModeError(
+                    self._failure(f"ended with status {self._started().returncode}")
+                )
+            if loop.time() > deadline_s:
+                raise LocalModeError(self._failure(f"was not ready after {timeout_s:.0f} s"))
+            await asyncio.sleep(period_s)
+
+    async def stop(self) -> None:
+        """End the group; a group that is gone already is no error."""
+        process = self._process
+        if process is None:
+            return
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.shield(asyncio.wait_for(process.wait(), self._grace_s))
+        # Its own children may outlive it: the engine core of a server that was killed, for one.
+        _signal_group(process.pid, signal.SIGKILL)
+        await asyncio.shield(process.wait())
+        self._process = None
+        for _ in range(_GROUP_POLLS):
+            if not _signal_group(process.pid, 0):
+                return
+            await asyncio.sleep(_GROUP_POLL_S)
+
+    def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} is not running")
+        return self._process
+
+    def _failure(self, what: str) -> str:
+        lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        tail = "\n".join(f"    {line}" for line in lines[-15:])
+        return f"{self.name} {what}; the end of {self.log_path}:\n{tail}"
+
+
+def _signal_group(pid: int, number: int) -> bool:
+    """Signal a process group (0: only ask); False if nobody is left in it."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""The scheduler service as a child process of local mode."""
+
+import sys
+from pathlib import Path
+from typing import Self
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from justitia.local.processes import ChildProcess, free_port
+
+_READY_TIMEOUT_S = 60.0
+_HOST = "127.0.0.1"
+
+
+class SchedulerService:
+    """A running service; an async context manager that ends it. Ports of 0 are chosen."""
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        metrics_port: int = 0,
+        journal_path: Path | None = None,
+        log_path: Path,
+    ) -> None:
+        self.address = f"{_HOST}:{port or free_port()}"
+        self.metrics_address = f"{_HOST}:{metrics_port or free_port()}"
+        command = [sys.executable, "-m", "justitia_scheduler"]
+        command += ["--listen-address", self.address, "--metrics-address", self.metrics_address]
+        if journal_path is not None:
+            journal_path.parent.mkdir(parents=True, exist_ok=True)
+            command += ["--journal-path", str(journal_path)]
+        self.process = ChildProcess("the scheduler service", command, log_path=log_path)
+
+    async def __aenter__(self) -> Self:
+        """Start it and wait until it is ready."""
+        await self.process.__aenter__()
+        try:
+            await self.process.wait_ready(self._is_ready, timeout_s=_READY_TIMEOUT_S)
+        except BaseException:
+            await self.process.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        await self.process.stop()
+
+    async def _is_ready(self) -> bool:
+        async with grpc.aio.insecure_channel(self.address) as channel:
+            request = health_pb2.HealthCheckRequest(service="readiness")
+            try:
+                answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=2.0)
+            except grpc.aio.AioRpcError:
+                return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

@@ -1,0 +1,102 @@
+"""Child processes: ready or explained, and never left behind."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from justitia.local.errors import LocalModeError
+from justitia.local.processes import ChildProcess, free_port, require_free_port
+
+SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
+#: A child whose own child ignores SIGTERM, as an engine core may.
+PARENT_OF_STUBBORN = [
+    sys.executable,
+    "-c",
+    """
+import subprocess, sys, time
+stubborn = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('ready', flush=True); time.sleep(600)"
+)
+child = subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(600)
+""",
+]
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def logged(child):
+    async def probe():
+        return child.log_path.read_text().endswith("\n")
+
+    return probe
+
+
+async def test_leaving_the_context_ends_the_child(tmp_path):
+    async with ChildProcess("sleeper", SLEEPER, log_path=tmp_path / "log") as child:
+        await child.wait_ready(logged(child), timeout_s=20)
+        pid = child.pid
+        assert is_alive(pid)
+    assert not is_alive(pid)
+
+
+async def test_grandchildren_that_ignore_sigterm_are_ended_too(tmp_path):
+    command = PARENT_OF_STUBBORN
+    async with ChildProcess("parent", command, log_path=tmp_path / "log", grace_s=0.2) as child:
+        await child.wait_ready(logged(child), timeout_s=20)
+        grandchild = int(child.log_path.read_text())
+        assert is_alive(grandchild)
+    assert not is_alive(grandchild)
+
+
+async def test_cancelling_the_owner_ends_the_child(tmp_path):
+    started = asyncio.Event()
+    pids = []
+
+    async def own():
+        async with ChildProcess("sleeper", SLEEPER, log_path=tmp_path / "log") as child:
+            pids.append(child.pid)
+            started.set()
+            await child.wait()
+
+    task = asyncio.create_task(own())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not is_alive(pids[0])
+
+
+async def test_a_child_that_dies_is_explained_with_the_end_of_its_log(tmp_path):
+    command = [sys.executable, "-c", "print('no such model'); raise SystemExit(3)"]
+
+    async def never():
+        return False
+
+    async with ChildProcess("vLLM", command, log_path=tmp_path / "log") as child:
+        with pytest.raises(LocalModeError, match=r"(?s)vLLM ended with status 3.*no such model"):
+            await child.wait_ready(never, timeout_s=20, period_s=0.01)
+
+
+def test_a_taken_port_is_refused_with_the_flag_that_helps():
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(LocalModeError, match=rf"port {port} .* is taken .*--port"):
+            require_free_port("127.0.0.1", port, flag="--port")
+    require_free_port("127.0.0.1", free_port(), flag="--port")
