@@ -16,6 +16,8 @@ from justitia_scheduler.service import ServiceOptions
 
 ENV_PREFIX: Final = "JUSTITIA_SCHEDULER_"
 
+#: Tells clients and engines where this service is; the same environment may hold both.
+_CLIENTS_VARIABLE: Final = f"{ENV_PREFIX}ADDRESS"
 #: What Kubernetes injects for a Service named justitia-scheduler is not meant for us.
 _INJECTED: Final = re.compile(
     rf"{ENV_PREFIX}(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?"
@@ -149,7 +151,7 @@ def read_settings(
         SettingsError: an unknown variable, or a value that does not fit.
         SystemExit: --help, or an unknown flag (code 2).
     """
-    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {_CLIENTS_VARIABLE}
     for name in sorted(environment):
         is_ours = name.upper().startswith(ENV_PREFIX)
         if is_ours and name.upper() not in known and not _INJECTED.fullmatch(name.upper()):

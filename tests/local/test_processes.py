@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,44 @@ def test_a_taken_port_is_refused_with_the_flag_that_helps():
         with pytest.raises(LocalModeError, match=rf"port {port} .* is taken .*--port"):
             require_free_port("127.0.0.1", port, flag="--port")
     require_free_port("127.0.0.1", free_port(), flag="--port")
+
+
+def test_a_child_ends_when_its_parent_is_killed(tmp_path):
+    code = f"""
+import asyncio
+from pathlib import Path
+from justitia.local.processes import ChildProcess
+
+async def main():
+    log_path = Path({str(tmp_path)!r}) / "log"
+    async with ChildProcess("sleeper", {SLEEPER!r}, log_path=log_path) as child:
+        print(child.pid, flush=True)
+        await child.wait()
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        child = int(parent.stdout.readline())
+        parent.kill()
+    assert wait_until(lambda: not is_alive(child))
+
+
+async def test_a_child_starts_beside_open_grpc_channels(tmp_path):
+    import grpc
+
+    command = [sys.executable, "-c", "print('started')"]
+    async with grpc.aio.insecure_channel("127.0.0.1:1") as channel:
+        channel.get_state(try_to_connect=True)
+        async with ChildProcess("child", command, log_path=tmp_path / "log") as child:
+            assert await child.wait() == 0
+    assert "started" in (tmp_path / "log").read_text()
+
+
+def wait_until(condition, *, timeout_s=10.0):
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.01)
+    return True

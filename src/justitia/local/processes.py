@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -14,15 +13,9 @@ from typing import Final, Self
 
 from justitia.local.errors import LocalModeError
 
-_PR_SET_PDEATHSIG: Final = 1
+_TETHER: Final = (sys.executable, "-m", "justitia.local.tethered")
 _GROUP_POLL_S: Final = 0.01
 _GROUP_POLLS: Final = 200
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    """Run in the child before exec: the kernel ends it when the parent ends, however that ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -70,13 +63,14 @@ class ChildProcess:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
+                *_TETHER,
+                str(os.getpid()),
                 *self._command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=asyncio.subprocess.STDOUT,
                 env=self._env,
                 start_new_session=True,  # Ctrl-C in the terminal reaches us alone; we end the group
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
         return self
 

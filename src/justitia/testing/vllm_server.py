@@ -1,4 +1,7 @@
-"""Starts a real vLLM server over the GPU timing emulator, for tests: no model, no GPU, one free port."""
+"""Starts a real vLLM server over the GPU timing emulator, for tests.
+
+No model, no GPU, one free port.
+"""
 
 import json
 import os
@@ -27,7 +30,7 @@ _LLAMA = {
     "eos_token_id": 1,
 }
 _TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
-_START_TIMEOUT_S = 180.0
+_START_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 15.0
 
 

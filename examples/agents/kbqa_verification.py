@@ -1,0 +1,54 @@
+"""Answer questions from a knowledge base, then verify each answer against its entry."""
+
+import random
+
+import corpus
+from agentkit import Llm, Task, gather, main, says_yes
+
+APPLICATION = "kbqa-verification"
+
+_NUM_CANDIDATES = 4
+_SYSTEM = "You answer questions about Python functions. Answer with one short sentence."
+
+
+def make_task(rng: random.Random) -> Task:
+    num_questions = rng.choice((1, 1, 1, 2, 2, 3))
+    asked = corpus.facts(rng, count=num_questions)
+    questions = tuple(f"Which function does this: {summary}" for _, summary in asked)
+    return Task(prompt="\n".join(questions), parts=questions, question=asked[0][0])
+
+
+async def run(llm: Llm, task: Task) -> str:
+    answers = await gather([_answer(llm, question) for question in task.parts])
+    return "\n".join(answers)
+
+
+async def _answer(llm: Llm, question: str) -> str:
+    entries = _search(question)
+    listing = "\n".join(f"{name}: {summary}" for name, summary in entries.items())
+    reply = await llm.chat(
+        f"Knowledge base:\n{listing}\n\n{question}", max_tokens=24, stage="answer", system=_SYSTEM
+    )
+    name = next((name for name in entries if name in reply), next(iter(entries)))
+    verdict = await llm.chat(
+        f"The function {name} does this: {entries[name]}\n"
+        f"{question}\nIs {name} the right answer? Say yes or no, and why.",
+        max_tokens=24,
+        stage="verify",
+        system=_SYSTEM,
+    )
+    mark = "verified" if says_yes(verdict, default=False) else "doubtful"
+    return f"{name} ({mark})"
+
+
+def _search(question: str) -> dict[str, str]:
+    """Return the entries of the knowledge base that share most words with the question."""
+    wanted = corpus.words(question)
+    ranked = sorted(
+        corpus.all_facts(), key=lambda fact: len(wanted & corpus.words(fact[1])), reverse=True
+    )
+    return dict(ranked[:_NUM_CANDIDATES])
+
+
+if __name__ == "__main__":
+    main(APPLICATION, make_task, run)

@@ -1,0 +1,408 @@
+"""The order and the books of one engine, without vLLM: what the scheduler hooks call.
+
+All methods run in the engine's own thread. What others may look at (the session's thread) stands in
+``RunBook``, in ``finished`` and in ``Gauges``, and is written so that it can be read at any moment.
+"""
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from justitia.core.cost import inference_cost_kvtt
+from justitia.core.policies import Inference, Policy, Service, make_policy
+from justitia.core.units import Ticks
+from justitia.vllm_plugin.directives import Directive, Inbox, RunTag
+from justitia.vllm_plugin.identity import NOBODY, Identity
+from justitia.vllm_plugin.kv_blocks import KvLayout
+from justitia.vllm_plugin.ledger import Ledger, OpenInference
+from justitia.vllm_plugin.local_tags import LocalTags
+from justitia.vllm_plugin.run_book import OpenRun, RunBook
+from justitia.vllm_plugin.settings import Settings
+
+_MAX_EARLY_TAGS: Final = 100_000
+_MAX_FINISHED: Final = 100_000
+_MAX_APPLICATIONS: Final = 10_000
+_HOUSEKEEPING_PERIOD_S: Final = 0.05
+_COMPONENT_BITS: Final = 64
+_COPY_PREFIX: Final = re.compile(r"^\d+_(?=.)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLimits:
+    """Facts of the engine that do not change."""
+
+    kv_capacity_tokens: int
+    step_budget_tokens: int
+    max_model_len_tokens: int
+    max_num_seqs: int
+
+
+@dataclass(slots=True)
+class Gauges:
+    """Numbers of the engine as of the last step; totals of this incarnation."""
+
+    steps: int = 0
+    kv_used_tokens: int = 0
+    unidentified_inferences: int = 0
+    malformed_identities: int = 0
+    internal_errors: int = 0
+    refused_directives: int = 0
+    lost_finished: int = 0
+    #: Longest time from a tag's arrival in this process to its use; the reader sets it back.
+    tag_delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedInference:
+    """Facts of an inference at its end; times on the engine's clock."""
+
+    run_id: str
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    num_preemptions: int
+    useful_kvtt: int
+    is_aborted: bool
+    arrived_at_s: float
+    started_at_s: float
+    finished_at_s: float
+
+
+class OrderedQueue(Protocol):
+    """A waiting queue that this controller orders."""
+
+    def refresh(self, run_id: str) -> None:
+        """Make a run's new key count."""
+
+    def reorder(self) -> None:
+        """Sort anew: the order itself has changed."""
+
+
+@dataclass(slots=True)
+class EngineController:
+    """Order of service, attained cost and local tags of one engine core."""
+
+    settings: Settings
+    layout: KvLayout
+    limits: EngineLimits
+    clock: Callable[[], float]
+    #: Called when the service should hear of something at once.
+    kick: Callable[[], None] = lambda: None
+    policy: Policy = field(init=False)
+    ledger: Ledger = field(init=False)
+    runs: RunBook = field(init=False)
+    local: LocalTags = field(init=False)
+    gauges: Gauges = field(default_factory=Gauges)
+    inbox: Inbox = field(default_factory=Inbox)
+    queues: list[OrderedQueue] = field(default_factory=list)
+    finished: deque[FinishedInference] = field(default_factory=deque)
+    #: Runs whose key has changed since ``take_retagged``.
+    retagged: set[str] = field(default_factory=set)
+    is_shadow: bool = False
+    is_degraded: bool = False
+    service_value: Ticks | None = None
+    _early_tags: OrderedDict[str, RunTag] = field(default_factory=OrderedDict)
+    _output_totals: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
+    _num_arrivals: int = 0
+    _housekeeping_due_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.policy = make_policy(self.settings.policy)
+        self.ledger = Ledger(self.layout)
+        is_reported = bool(self.settings.scheduler_address)
+        self.runs = RunBook(is_reported, self.layout.shares)
+        self.local = LocalTags(self.settings.default_cost_kvtt, self.limits.kv_capacity_tokens)
+        for application, weight in self.settings.weight_by_application().items():
+            self.local.set_weight(application, weight)
+        self.is_shadow = self.settings.mode == "shadow"
+
+    # -- order ----------------------------------------------------
+
+    @property
+    def is_stock_order(self) -> bool:
+        """Whether the engine serves in vLLM's own order and picks vLLM's own victims."""
+        return self.is_shadow or self.is_degraded or self.policy.name == "fcfs"
+
+    def inference(self, inference_id: str) -> Inference:
+        """Describe an open inference to the queue.
+
+        One that nobody registered becomes a run of its own.
+        """
+        found = self.ledger.get(inference_id)
+        if found is None:
+            found = self.arrive(inference_id, NOBODY, prompt_tokens=1, max_output_tokens=1)
+        return Inference(inference_id, found.run.run_id, found.sequence, found.expected_kvtt)
+
+    def rank(self, inference: Inference) -> int:
+        """Place of an inference among all, as one whole number: (key, sequence), smallest first."""
+        rank = 0
+        for component in (*self.policy.key(inference), inference.sequence):
+            rank = (rank << _COMPONENT_BITS) + component
+        return rank
+
+    def take_retagged(self) -> set[str]:
+        """Take the runs whose key has changed: what runs of them has to get its new rank."""
+        taken, self.retagged = self.retagged, set()
+        return taken
+
+    def degrade(self) -> None:
+        """Serve in arrival order from now on: our own books cannot be trusted any more."""
+        self.gauges.internal_errors += 1
+        if not self.is_degraded:
+            self.is_degraded = True
+            self._reorder()
+
+    def _reorder(self) -> None:
+        for queue in self.queues:
+            queue.reorder()
+
+    def _key_changed(self, run_id: str) -> None:
+        self.retagged.add(run_id)
+        if not self.is_stock_order:
+            for queue in self.queues:
+                queue.refresh(run_id)
+
+    # -- life of an inference ----------------------------------------------------
+
+    def arrive(
+        self,
+        inference_id: str,
+        identity: Identity,
+        *,
+        prompt_tokens: int,
+        max_output_tokens: int,
+    ) -> OpenInference:
+        """Open the books of an inference, and its run if need be."""
+        now_s = self.clock()
+        run = self._run_of(inference_id, identity, prompt_tokens, now_s)
+        self._num_arrivals += 1
+        inference = self.ledger.open(
+            inference_id,
+            run,
+            sequence=self._num_arrivals,
+            expected_kvtt=self._expect(run.application, prompt_tokens, max_output_tokens),
+            arrived_at_s=now_s,
+            prompt_tokens=prompt_tokens,
+        )
+        self.runs.set_busy(run)
+        self.runs.note(run)
+        return inference
+
+    def admitted(self, inference: OpenInference, cached_tokens: int) -> None:
+        """It is computed from this step on, for the first time or again."""
+        if self.ledger.admit(inference, self.clock()):
+            inference.cached_tokens = cached_tokens
+            self._charge_policy(inference.run, Service(prompt_tokens=inference.prompt_tokens))
+        self.runs.note(inference.run)
+
+    def preempted(self, inference: OpenInference) -> None:
+        """It lost its blocks."""
+        self.ledger.preempt(inference)
+        self.runs.note(inference.run)
+
+    def parked(self, inference: OpenInference) -> None:
+        """It stopped without ending."""
+        self.ledger.park(inference)
+        self.runs.note(inference.run)
+
+    def charge_output(self, generated: Sequence[tuple[OpenInference, int]]) -> None:
+        """Inferences made output tokens; to be called before those that end are closed."""
+        tokens_by_run: dict[OpenRun, int] = {}
+        for inference, num_tokens in generated:
+            inference.output_tokens += num_tokens
+            tokens_by_run[inference.run] = tokens_by_run.get(inference.run, 0) + num_tokens
+        for run, num_tokens in tokens_by_run.items():
+            self._charge_policy(run, Service(output_tokens=num_tokens))
+
+    def ended(self, inference_id: str, *, is_aborted: bool) -> None:
+        """Close the books of an inference; nothing happens if they are closed."""
+        inference = self.ledger.close(inference_id)
+        if inference is None:
+            return
+        now_s = self.clock()
+        run = inference.run
+        if not is_aborted:
+            self._learn_output(run.application, inference.output_tokens)
+        if self.runs.is_reported:
+            self._keep_finished(inference, now_s, is_aborted=is_aborted)
+        self.runs.note(run)
+        if run.is_idle:
+            self.runs.set_idle(run, now_s)
+            if run.ends_when_idle:
+                self._close_run(run, now_s)
+        self.kick()
+
+    def forget(self, inference_id: str) -> None:
+        """VLLM refused an inference that had been registered: as if it had never come."""
+        inference = self.ledger.close(inference_id)
+        if inference is not None and inference.run.is_idle:
+            self.runs.set_idle(inference.run, self.clock())
+
+    # -- steps ----------------------------------------------------
+
+    def begin_step(self) -> None:
+        """Apply what the service has said; the only moment at which tags and mode change."""
+        directive = self.inbox.take()
+        now_s = self.clock()
+        if directive is not None:
+            self._apply(directive, now_s)
+        if now_s >= self._housekeeping_due_s:
+            self._housekeeping_due_s = now_s + _HOUSEKEEPING_PERIOD_S
+            self.local.settle(now_s)
+            for run in self.runs.overdue(now_s, self.settings.run_idle_timeout_s):
+                self._close_run(run, now_s)
+
+    def charge_step(self, computed: Sequence[tuple[OpenInference, int]]) -> None:
+        """Charge all inferences of a step.
+
+        Each comes with the tokens it has in the KV cache after it.
+        """
+        served: dict[OpenRun, int] = {}
+        for inference, computed_tokens in computed:
+            run = inference.run
+            if run not in served:
+                served[run] = run.useful_kvtt
+            self.ledger.charge(inference, computed_tokens)
+        if served:
+            self.gauges.steps += 1
+        for run, before_kvtt in served.items():
+            self.runs.note(run)
+            self.local.note_served(run)
+            useful_kvtt = run.useful_kvtt - before_kvtt
+            if useful_kvtt:
+                self._charge_policy(run, Service(useful_kvtt=useful_kvtt))
+
+    def _charge_policy(self, run: OpenRun, service: Service) -> None:
+        if self.policy.charge(run.run_id, service):
+            self._key_changed(run.run_id)
+
+    # -- runs ----------------------------------------------------
+
+    def _run_of(
+        self, inference_id: str, identity: Identity, prompt_tokens: int, now_s: float
+    ) -> OpenRun:
+        if identity.is_malformed:
+            self.gauges.malformed_identities += 1
+        elif not identity.is_given:
+            self.gauges.unidentified_inferences += 1
+        # The copies that n > 1 makes of one request differ in a leading "0_", "1_", ...
+        run_id = identity.run_id or _COPY_PREFIX.sub("", inference_id)
+        run = self.runs.find(identity.application, run_id)
+        if run is not None:
+            return run
+        run = self.runs.open(
+            identity.application,
+            run_id,
+            now_s=now_s,
+            prompt_tokens=prompt_tokens,
+            ends_when_idle=not identity.is_given,
+        )
+        self._tag_new_run(run, now_s)
+        self.kick()
+        return run
+
+    def _tag_new_run(self, run: OpenRun, now_s: float) -> None:
+        self.policy.start_run(run.run_id, run.sequence)
+        tag = self.local.start_run(run, now_s)
+        self.policy.set_cost(run.run_id, tag.cost_kvtt)
+        self.policy.set_finish(run.run_id, tag.finish, tag.sequence)
+        early = self._early_tags.pop(run.run_id, None)
+        if early is not None:
+            self._apply_tag(run, early)
+
+    def _close_run(self, run: OpenRun, now_s: float) -> None:
+        self.runs.close(run)
+        self.policy.end_run(run.run_id)
+        self.local.end_run(run, now_s)
+        self.retagged.discard(run.run_id)
+
+    # -- directives ----------------------------------------------------
+
+    def _apply(self, directive: Directive, now_s: float) -> None:
+        self.gauges.refused_directives += directive.num_refused
+        for application, weight in directive.weights.items():
+            self.local.set_weight(application, weight)
+        self.local.set_default_cost(directive.default_cost_kvtt)
+        if directive.value is not None:
+            self.service_value = directive.value
+            self.local.advance_to(directive.value, now_s)
+        for run_id in directive.ended_run_ids:
+            self._end_run(run_id, now_s)
+        for tag in directive.tags.values():
+            run = self.runs.get(tag.run_id)
+            if run is None:
+                self._keep_early(tag)
+            else:
+                self._apply_tag(run, tag)
+        if directive.tags:
+            delay_s = max(0.0, now_s - directive.received_at_s)
+            self.gauges.tag_delay_s = max(self.gauges.tag_delay_s, delay_s)
+        if directive.is_shadow is not None and directive.is_shadow != self.is_shadow:
+            self.is_shadow = directive.is_shadow
+            self._reorder()
+
+    def _apply_tag(self, run: OpenRun, tag: RunTag) -> None:
+        run.tag = tag
+        has_moved = self.policy.set_finish(run.run_id, tag.finish, tag.sequence)
+        if tag.estimate is not None:
+            has_moved |= self.policy.set_cost(run.run_id, tag.estimate.cost_kvtt)
+            self.local.re_estimate(run.run_id, tag.estimate)
+        if has_moved:
+            self._key_changed(run.run_id)
+
+    def _keep_early(self, tag: RunTag) -> None:
+        self._early_tags[tag.run_id] = tag
+        self._early_tags.move_to_end(tag.run_id)
+        if len(self._early_tags) > _MAX_EARLY_TAGS:
+            self._early_tags.popitem(last=False)
+
+    def _end_run(self, run_id: str, now_s: float) -> None:
+        self._early_tags.pop(run_id, None)
+        run = self.runs.get(run_id)
+        if run is None:
+            return
+        run.ends_when_idle = True
+        if run.is_idle:
+            self._close_run(run, now_s)
+
+    # -- what is learned ----------------------------------------------------
+
+    def _expect(self, application: str, prompt_tokens: int, max_output_tokens: int) -> int:
+        """Cost expected of an inference alone, by its application's mean output so far."""
+        count, total = self._output_totals.get(application, (0, 0))
+        output = round(total / count) if count else max_output_tokens
+        limit = max(1, self.limits.max_model_len_tokens - prompt_tokens)
+        return inference_cost_kvtt(
+            prompt_tokens,
+            0,
+            max(0, min(output, max_output_tokens, limit)),
+            step_budget_tokens=self.limits.step_budget_tokens,
+        )
+
+    def _learn_output(self, application: str, output_tokens: int) -> None:
+        count, total = self._output_totals.pop(application, (0, 0))
+        self._output_totals[application] = (count + 1, total + output_tokens)
+        if len(self._output_totals) > _MAX_APPLICATIONS:
+            self._output_totals.popitem(last=False)
+
+    def _keep_finished(self, inference: OpenInference, now_s: float, *, is_aborted: bool) -> None:
+        if len(self.finished) >= _MAX_FINISHED:
+            self.finished.popleft()
+            self.gauges.lost_finished += 1
+        started_at_s = now_s if inference.started_at_s is None else inference.started_at_s
+        self.finished.append(
+            FinishedInference(
+                inference.run.run_id,
+                inference.prompt_tokens,
+                inference.cached_tokens,
+                inference.output_tokens,
+                inference.num_preemptions,
+                inference.useful_shares // self.layout.shares,
+                is_aborted,
+                inference.arrived_at_s,
+                started_at_s,
+                now_s,
+            )
+        )

@@ -1,0 +1,102 @@
+import asyncio
+
+import pytest
+from rich.progress import Progress
+
+from justitia.core.cost import inference_cost_kvtt
+from justitia.local.errors import LocalModeError
+from justitia.local.recorder import RecorderSettings, main, record
+from justitia.local.recordings import read_recordings
+
+
+@pytest.fixture
+def settings(server, tmp_path):
+    def make(**changes):
+        fields = {
+            "base_url": server.base_url,
+            "model": "m",
+            "output_path": tmp_path / "out" / "runs.jsonl.gz",
+            "runs_per_application": 1,
+        }
+        return RecorderSettings(**(fields | changes))
+
+    return make
+
+
+async def test_a_recording_goes_on_where_it_stopped(server, settings):
+    first = await record(settings(), Progress(disable=True))
+    assert len(first) == 9
+    num_requests = len(server.requests)
+    again = await record(settings(), Progress(disable=True))
+    assert len(server.requests) == num_requests
+    assert again == first
+    more = await record(settings(runs_per_application=2), Progress(disable=True))
+    assert len(more) == 18
+
+
+async def test_what_is_written_is_read_back_with_costs_by_rule_c1(settings):
+    runs = await record(settings(), Progress(disable=True))
+    path = settings().output_path
+    assert runs == read_recordings(path)
+    run = runs[0]
+    assert run.cost_kvtt(step_budget_tokens=64) == sum(
+        inference_cost_kvtt(
+            i.prompt_tokens, i.cached_tokens, i.output_tokens, step_budget_tokens=64
+        )
+        for i in run.inferences
+    )
+    sheet = path.with_name("README.md").read_text()
+    assert all(run.application in sheet for run in runs)
+
+
+async def test_a_recording_of_another_model_or_task_is_not_kept(server, settings):
+    await record(settings(), Progress(disable=True))
+    num_requests = len(server.requests)
+    runs = await record(settings(model="other"), Progress(disable=True))
+    assert len(server.requests) == 2 * num_requests
+    assert {run.model for run in runs} == {"other"}
+
+
+async def test_a_failed_run_is_one_clear_error_and_the_rest_is_kept(server, settings):
+    await record(settings(), Progress(disable=True))
+    server.status = 503
+    with pytest.raises(LocalModeError, match=r"failed: .*503.* goes on where it stopped"):
+        await record(settings(runs_per_application=2), Progress(disable=True))
+    assert len(read_recordings(settings().output_path)) == 9
+
+
+async def test_cancelling_keeps_what_was_recorded(server, settings):
+    is_stuck = asyncio.Event()
+
+    async def stop_after_forty():
+        if len(server.requests) >= 40:
+            is_stuck.set()
+            await asyncio.Event().wait()
+
+    server.gate = stop_after_forty
+    recording = asyncio.create_task(record(settings(max_runs_at_once=2), Progress(disable=True)))
+    await is_stuck.wait()
+    recording.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await recording
+    kept = read_recordings(settings().output_path)
+    assert 1 <= len(kept) < 9
+
+
+def test_the_benchmarks_task_seeds_are_refused(settings):
+    with pytest.raises(LocalModeError, match="belong to the benchmarks"):
+        settings(first_task_seed=9_990, runs_per_application=11)
+
+
+@pytest.mark.parametrize("content", [b"no gzip", b"\x1f\x8b\x08\x00"])
+def test_a_damaged_file_is_one_clear_error(tmp_path, content):
+    path = tmp_path / "runs.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(LocalModeError, match="make recordings"):
+        read_recordings(path)
+
+
+def test_the_command_ends_with_one_line_when_no_server_answers(tmp_path, capsys):
+    arguments = ["--base-url", "http://127.0.0.1:1/v1", "--output", str(tmp_path / "r.jsonl.gz")]
+    assert main(arguments) == 1
+    assert "error: A run of" in " ".join(capsys.readouterr().err.split())
