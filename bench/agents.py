@@ -14,15 +14,17 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from justitia.cli.bench import TerminalProgress, prepare
+from justitia.cli.progress import TerminalProgress
 from justitia.local.comparison import compare
+from justitia.local.preparation import ComparisonSize, prepare
 from justitia.local.results import ratios_over, summarize_all
 
 SEEDS = (11, 12, 13)
+SIZE = ComparisonSize(20, 28.0)
 
 
 def play(seed, log_dir):
-    settings = prepare(seed=seed, log_dir=Path(log_dir))
+    settings = prepare(seed=seed, size=SIZE, log_dir=Path(log_dir))
     with TerminalProgress() as progress:
         return settings, asyncio.run(compare(settings, progress))
 

@@ -26,6 +26,10 @@ COLUMNS: Final = (
 )
 
 
+#: Left to the page: a terminal of 80 columns has no room for them.
+_PAGE_ONLY: Final = frozenset({"runs", "worst / VTC", "wasted"})
+
+
 def table_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
     """Format one row for each policy, in the order of ``COLUMNS``."""
     return [
@@ -53,10 +57,12 @@ def _number(value: float, form: str) -> str:
 def terminal_table(summaries: Sequence[Summary]) -> Table:
     """Make the table for a terminal."""
     table = Table(title="The same runs under each policy")
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name == "policy" else "right")
+    shown = [n for n, name in enumerate(COLUMNS) if name not in _PAGE_ONLY]
+    for n in shown:
+        table.add_column(COLUMNS[n], justify="left" if n == 0 else "right")
     for row in table_rows(summaries):
-        table.add_row(*row, style="bold green" if row[0] == "justitia" else None)
+        style = "bold green" if row[0] == "justitia" else None
+        table.add_row(*(row[n] for n in shown), style=style)
     return table
 
 

@@ -260,11 +260,12 @@ class EngineController:
         Each comes with the tokens it has in the KV cache after it.
         """
         served: dict[OpenRun, int] = {}
+        charge = self.ledger.charge
         for inference, computed_tokens in computed:
             run = inference.run
             if run not in served:
                 served[run] = run.useful_kvtt
-            self.ledger.charge(inference, computed_tokens)
+            charge(inference, computed_tokens)
         if served:
             self.gauges.steps += 1
         for run, before_kvtt in served.items():

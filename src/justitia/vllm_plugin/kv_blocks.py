@@ -30,15 +30,16 @@ class KvLayout:
     #: Tokens in a block, by group.
     group_block_tokens: tuple[int, ...] = ()
 
-    @property
-    def shares(self) -> int:
-        """Parts of a token, one for each group; at least 1, also without any KV cache."""
-        return max(1, len(self.groups))
+    #: Parts of a token, one for each group; at least 1, also without any KV cache.
+    shares: int = field(init=False)
+    #: Whether the blocks of an inference can be followed from the new ones alone.
+    is_append_only: bool = field(init=False)
 
-    @property
-    def is_append_only(self) -> bool:
-        """Whether the blocks of an inference can be followed from the new ones alone."""
-        return all(kind is GroupKind.FULL for kind in self.groups)
+    def __post_init__(self) -> None:
+        # Looked at for every inference of every step, so worked out once.
+        object.__setattr__(self, "shares", max(1, len(self.groups)))
+        is_append_only = all(kind is GroupKind.FULL for kind in self.groups)
+        object.__setattr__(self, "is_append_only", is_append_only)
 
     def tokens_of_blocks(self, num_blocks: int) -> int:
         """Tokens that fit into ``num_blocks`` blocks of the pool that all groups share."""
@@ -77,6 +78,12 @@ class BlockTable:
     _payer: dict[int, Holding] = field(default_factory=dict)
     #: Others who hold a block, in order; only blocks with more than one holder are here.
     _others: dict[int, list[Holding]] = field(default_factory=dict)
+    _is_plain: bool = field(init=False)
+    _plain_block_tokens: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._is_plain = self.layout.groups == (GroupKind.FULL,)
+        self._plain_block_tokens = self.layout.block_tokens(0) if self._is_plain else 0
 
     @property
     def num_paid(self) -> int:
@@ -136,6 +143,8 @@ class BlockTable:
         A group holds what has been computed so far, less what it has given back, less what others
         pay for.
         """
+        if self._is_plain:  # nearly every model: one group that gives nothing back
+            return max(1, computed_tokens - holding.num_foreign[0] * self._plain_block_tokens)
         total = 0
         for group, kind in enumerate(self.layout.groups):
             held = len(holding.by_group[group])
