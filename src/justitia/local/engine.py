@@ -50,7 +50,7 @@ class EngineSettings:
 
 def cpu_engine(model_dir: Path, *, port: int, log_path: Path, **changes: Any) -> EngineSettings:
     """Give settings for the small model: blocks of 32 tokens, as vLLM's CPU worker wants them."""
-    defaults: dict[str, Any] = {"kv_blocks": 96, "block_size_tokens": 32, "watermark": 0.08}
+    defaults: dict[str, Any] = {"kv_blocks": 64, "block_size_tokens": 32, "watermark": 0.08}
     return EngineSettings(
         kind=EngineKind.CPU,
         model_dir=model_dir,
