@@ -20,7 +20,7 @@ from justitia.local.preparation import ComparisonSize, prepare
 from justitia.local.results import ratios_over, summarize_all
 
 SEEDS = (11, 12, 13)
-SIZE = ComparisonSize(20, 28.0)
+SIZE = ComparisonSize(20, 23.0)
 
 
 def play(seed, log_dir):

@@ -350,6 +350,19 @@ def test_one_bad_part_of_a_directive_is_refused_alone():
     assert directive.num_refused == 6
 
 
+def test_a_start_below_zero_is_read_after_a_weight_was_lowered():
+    tag = engine_pb2.Tag(
+        run_id="r",
+        virtual_finish=common_pb2.VirtualTime(ticks="7"),
+        virtual_start=common_pb2.VirtualTime(ticks="-5"),
+    )
+
+    directive = wire.read_directive(engine_pb2.EngineDirective(tags=[tag]), 0.0)
+
+    assert (directive.tags["r"].start, directive.tags["r"].finish) == (-5, 7)
+    assert directive.num_refused == 0
+
+
 # -- closing -----------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ class ComparisonSize:
 
         On the CPU three policies then take under 8 minutes on 2 cores.
         """
-        return cls(16, 22.0) if engine is EngineKind.CPU else cls(60, 10.0)
+        return cls(16, 18.0) if engine is EngineKind.CPU else cls(60, 10.0)
 
     def changed(self, *, num_runs: int | None, window_s: float | None) -> Self:
         """Change what is given."""

@@ -238,7 +238,7 @@ def _read_tag(directive: Directive, tag: engine_pb2.Tag) -> None:
     if tag.arrival_sequence < 0:
         raise InvalidValueError("arrival_sequence", f"must be >= 0, got {tag.arrival_sequence}")
     finish = _ticks(tag.virtual_finish)
-    start = _ticks(tag.virtual_start) if tag.HasField("virtual_start") else finish
+    start = _start_ticks(tag.virtual_start) if tag.HasField("virtual_start") else finish
     estimate = _read_estimate(tag.estimate) if tag.HasField("estimate") else None
     directive.tags[tag.run_id] = RunTag(
         tag.run_id, finish, start, tag.arrival_sequence, tag.weight, estimate
@@ -251,6 +251,13 @@ def _read_estimate(estimate: common_pb2.Estimate) -> Estimate:
         _SOURCE_IN.get(estimate.source, Source.DEFAULT),
         estimate.model_version,
     )
+
+
+def _start_ticks(value: common_pb2.VirtualTime) -> Ticks:
+    """Read S, which alone may lie below 0: a weight was lowered (rule V5)."""
+    if value.ticks.startswith("-"):
+        return Ticks(-_ticks(common_pb2.VirtualTime(ticks=value.ticks[1:])))
+    return _ticks(value)
 
 
 def _ticks(value: common_pb2.VirtualTime) -> Ticks:
