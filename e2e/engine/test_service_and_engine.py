@@ -92,6 +92,7 @@ class Stack:
 
     async def ask(self, application, run_id, *, output):
         headers = {"x-justitia-run-id": run_id, "x-justitia-application": application}
+        headers = headers if application else {}
         async with openai.AsyncOpenAI(
             base_url=self.server.settings.base_url,
             api_key="none",
@@ -137,9 +138,17 @@ async def until(condition, *, timeout_s=20.0):
 
 
 async def test_the_stack_keeps_its_promises(stack):
+    await an_inference_without_identity_leaves_no_run_behind(stack)
     await small_runs_overtake_large_ones(stack)
     await a_killed_service_costs_no_inference_and_no_finish(stack)
     await a_killed_engine_leaves_the_account_at_once(stack)
+
+
+async def an_inference_without_identity_leaves_no_run_behind(stack):
+    asked = asyncio.create_task(stack.ask("", "nobody's", output=150))
+    await until(lambda: len(stack.runs()) == 1)
+    await asked
+    await until(lambda: not stack.runs(), timeout_s=5.0)
 
 
 async def small_runs_overtake_large_ones(stack):

@@ -176,6 +176,7 @@ def _new_run(row: OpenRun, now_s: float) -> engine_pb2.NewRun:
         application=row.application,
         prompt_tokens=min(row.prompt_tokens, _MAX_INT32),
         age_s=max(0.0, now_s - row.arrived_at_s),
+        ends_when_idle=row.ends_when_idle,
     )
 
 
