@@ -132,12 +132,7 @@ class EngineServer:
 
     async def __aenter__(self) -> Self:
         """Start it and wait until it answers."""
-        await self.process.__aenter__()
-        try:
-            await self.process.wait_ready(self._is_healthy, timeout_s=READY_TIMEOUT_S)
-        except BaseException:
-            await self.process.stop()
-            raise
+        await self.process.start_ready(self._is_healthy, timeout_s=READY_TIMEOUT_S)
         return self
 
     async def __aexit__(self, *_: object) -> None:

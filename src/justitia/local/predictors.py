@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from justitia.local.errors import LocalModeError
+from justitia.local.recordings import STEP_BUDGET_TOKENS
 from justitia.predictor.samples import Sample, read_recorded_runs
 from justitia.predictor.settings import TrainingSettings
 from justitia.predictor.training import TrainingProgress, TrainingReport, train_all
-
-#: Prefill budget of the engines that local mode starts (rule C1).
-STEP_BUDGET_TOKENS: Final = 2048
 
 
 def read_samples(path: Path) -> dict[str, list[Sample]]:

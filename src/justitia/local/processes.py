@@ -121,6 +121,19 @@ class ChildProcess:
                 raise LocalModeError(self._failure(f"was not ready after {timeout_s:.0f} s"))
             await asyncio.sleep(period_s)
 
+    async def start_ready(self, probe: Callable[[], Awaitable[bool]], *, timeout_s: float) -> None:
+        """Start it and wait until ``probe`` says yes; one that does not get there is ended.
+
+        Raises:
+            LocalModeError: as ``wait_ready``.
+        """
+        await self.__aenter__()
+        try:
+            await self.wait_ready(probe, timeout_s=timeout_s)
+        except BaseException:
+            await self.stop()
+            raise
+
     async def stop(self) -> None:
         """End the group; a group that is gone already is no error."""
         process = self._process

@@ -35,12 +35,7 @@ class SchedulerService:
 
     async def __aenter__(self) -> Self:
         """Start it and wait until it is ready."""
-        await self.process.__aenter__()
-        try:
-            await self.process.wait_ready(self._is_ready, timeout_s=_READY_TIMEOUT_S)
-        except BaseException:
-            await self.process.stop()
-            raise
+        await self.process.start_ready(self._is_ready, timeout_s=_READY_TIMEOUT_S)
         return self
 
     async def __aexit__(self, *_: object) -> None:
