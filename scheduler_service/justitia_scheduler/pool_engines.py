@@ -59,7 +59,8 @@ class PoolEngines:
                 over.append(run_id)
             elif run.finish is None or run_id in self._pool.ended:
                 self._open(
-                    RunOrder(run_id=run_id, application=run.application, is_from_engine=True)
+                    RunOrder(run_id=run_id, application=run.application, is_from_engine=True),
+                    run.age_s,
                 )
             else:
                 self._adopt(facts, run, run.finish)
@@ -207,11 +208,10 @@ class PoolEngines:
         self._show(facts)
         pool.endings.heard_from(report.engine_id)
 
-    def _open(self, order: RunOrder, age_s: float = 0.0) -> None:
+    def _open(self, order: RunOrder, age_s: float) -> None:
         """Open a run that an engine has met; where there is no room the engine's own tag serves."""
-        del age_s  # the core dates a run by its opening
         try:
-            self._pool.start_run(order)
+            self._pool.start_run(order, age_s=age_s)
         except CallError:
             return
 

@@ -157,8 +157,12 @@ class PoolService:
         is_open = order.run_id in self.core
         return not is_open or self._is_provisional(order.run_id)
 
-    def start_run(self, order: RunOrder, prediction: Predicted | None = None) -> RunView:
+    def start_run(
+        self, order: RunOrder, prediction: Predicted | None = None, *, age_s: float = 0.0
+    ) -> RunView:
         """Open a run, or answer a repeat (rules V2, E1, E2).
+
+        ``age_s``: how long ago the engine that tells of it met it.
 
         Raises:
             CallError: an undeclared application in a client's call, or no room.
@@ -182,9 +186,10 @@ class PoolService:
             estimate=estimate,
             now_s=now_s,
             prompt_length=order.prompt_length,
+            age_s=age_s,
         )
         self.next_sequence = view.sequence + 1
-        self.open_facts(view, RunFacts(order.application, self.clocks.wall_s(), now_s))
+        self.open_facts(view, RunFacts(order.application, self.clocks.wall_s() - age_s, now_s))
         self.facts[order.run_id].ends_when_idle = order.ends_when_idle
         self._note_order(order, served)
         self.metrics.count(self.metrics.started, self.name, served.name)

@@ -80,6 +80,17 @@ async def test_repeated_and_reordered_reports_change_nothing(bench):
     assert bench.pool.core.num_late_reports == 1
 
 
+async def test_a_run_that_an_engine_met_earlier_is_dated_back(bench):
+    engine = bench.engine()
+    await engine.join(known=[engine_pb2.KnownRun(run_id="r1", age_s=40)])
+    await engine.report(new=[engine_pb2.NewRun(run_id="r2", age_s=7.5)])
+    await bench.until(lambda: "r2" in bench.pool.core)
+    now_s = bench.pool.clocks.monotonic_s()
+    ages_s = [now_s - bench.pool.core.run(run_id).arrived_at_s for run_id in ("r1", "r2")]
+    assert ages_s == pytest.approx([40, 7.5])
+    assert (await bench.end_after_grace("r2")).jct_s == pytest.approx(7.5, abs=0.2)
+
+
 async def test_a_session_that_comes_back_delivers_what_was_done_meanwhile_once(bench):
     engine = bench.engine()
     await engine.join()

@@ -81,8 +81,12 @@ class Pool:
         estimate: Estimate,
         now_s: float,
         prompt_length: int | None = None,
+        age_s: float = 0.0,
     ) -> RunView:
         """Open a run: S = V, F = S + C/w (rules V2 and V6). O(log n).
+
+        ``age_s`` >= 0 dates its arrival back for JCT and reference alike, where an engine met it
+        before we heard of it; S is V of now all the same, since service before now is counted.
 
         Raises:
             RunExistsError: the id is open already; the caller knows whether that is a repeat.
@@ -102,7 +106,7 @@ class Pool:
             start,
             finish,
             estimate,
-            now_s,
+            now_s - age_s,
             now_s,
             prompt_length,
         )
