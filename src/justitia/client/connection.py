@@ -1,0 +1,97 @@
+"""One connection to the scheduler service: channel, TLS and errors in plain words."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NoReturn
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
+DEFAULT_TIMEOUT_S: Final = 10.0
+
+_MAX_MESSAGE_BYTES: Final = 20 << 20
+
+
+class SchedulerError(Exception):
+    """A call failed. ``code`` is the gRPC status's name, the message one sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnreachableError(SchedulerError):
+    """Nobody answers at the address."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TlsFiles:
+    """PEM files: the authority of the server's certificate; for mTLS also the client's pair."""
+
+    ca: Path
+    cert: Path | None = None
+    key: Path | None = None
+
+
+def grpc_module() -> ModuleType:
+    """Import gRPC, or say how to install it."""
+    try:
+        return importlib.import_module("grpc")
+    except ImportError as error:
+        raise SchedulerError(
+            "NOT_INSTALLED", "gRPC is not installed; install it with: pip install 'justitia[api]'"
+        ) from error
+
+
+def api(name: str) -> Any:
+    """Import a module of the generated API."""
+    grpc_module()
+    return importlib.import_module(f"justitia.api.v1.{name}")
+
+
+def open_channel(address: str, tls: TlsFiles | None, *, is_async: bool) -> Any:
+    """Open a channel, for asyncio or blocking; TLS files are read at once."""
+    grpc = grpc_module()
+    options = (
+        ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+    )
+    family = grpc.aio if is_async else grpc
+    if tls is None:
+        return family.insecure_channel(address, options=options)
+    try:
+        credentials = grpc.ssl_channel_credentials(
+            tls.ca.read_bytes(),
+            None if tls.key is None else tls.key.read_bytes(),
+            None if tls.cert is None else tls.cert.read_bytes(),
+        )
+    except OSError as error:
+        raise SchedulerError("BAD_TLS_FILE", f"{error.filename}: {error.strerror}") from error
+    return family.secure_channel(address, credentials, options=options)
+
+
+@contextlib.contextmanager
+def told(address: str) -> Iterator[None]:
+    """Turn gRPC's errors into ours."""
+    grpc = grpc_module()
+    try:
+        yield
+    except grpc.RpcError as error:
+        _raise(address, error)
+
+
+def _raise(address: str, error: Any) -> NoReturn:
+    code, details = error.code().name, error.details() or ""
+    if code == "UNAVAILABLE":
+        raise UnreachableError(
+            code,
+            f"no scheduler service answers at {address} ({details}); start one with `justitia up`"
+            " or name its address",
+        ) from error
+    if code == "DEADLINE_EXCEEDED":
+        raise SchedulerError(
+            code, f"the scheduler service at {address} did not answer in time"
+        ) from error
+    raise SchedulerError(code, details or code) from error

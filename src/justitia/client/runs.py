@@ -1,0 +1,169 @@
+"""Runs as agents declare them: their headers, their life as a context, the asyncio client."""
+
+import uuid
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from justitia.client.connection import SchedulerError, UnreachableError, api, told
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from justitia.api.v1 import run_pb2
+
+RUN_HEADER: Final = "x-justitia-run-id"
+APPLICATION_HEADER: Final = "x-justitia-application"
+
+
+def new_run_id() -> str:
+    """Make an id for a run that nobody declares to the service."""
+    return f"run-{uuid.uuid4().hex}"
+
+
+def run_headers(run_id: str, application: str = "") -> dict[str, str]:
+    """HTTP headers that put an inference under a run: ``default_headers`` of an OpenAI client."""
+    headers = {RUN_HEADER: run_id}
+    if application:
+        headers[APPLICATION_HEADER] = application
+    return headers
+
+
+class Run:
+    """One run, from ``async with`` to its end; the run is closed also when the body fails.
+
+    Without a scheduler service the body still runs, under a local id: ``is_declared`` says which.
+    """
+
+    def __init__(
+        self, client: "AsyncClient", request: dict[str, Any], *, is_required: bool
+    ) -> None:
+        self._client = client
+        self._request = request
+        self._is_required = is_required
+        self.run_id = str(request.get("run_id") or new_run_id())
+        self.application = str(request.get("application", ""))
+        self.is_declared = False
+        #: The service's last word: after ``async with``, with JCT and cost.
+        self.facts: run_pb2.Run | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers for every inference of this run."""
+        return run_headers(self.run_id, self.application)
+
+    async def __aenter__(self) -> Self:
+        try:
+            self.facts = await self._client.start_run(**{**self._request, "run_id": self.run_id})
+            self.is_declared = True
+        except UnreachableError:
+            if self._is_required:
+                raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self.is_declared:
+            return
+        try:
+            self.facts = await self._client.end_run(
+                self.run_id, pool=str(self._request.get("pool", ""))
+            )
+        except SchedulerError:
+            if kind is None and self._is_required:
+                raise
+
+
+class AsyncClient:
+    """Calls of RunService for agents. Use it in one event loop; close it or use ``async with``."""
+
+    def __init__(self, address: str, channel: Any, timeout_s: float) -> None:
+        self.address = address
+        self._channel = channel
+        self._timeout_s = timeout_s
+        self._stub = api("run_pb2_grpc").RunServiceStub(channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._channel.close()
+
+    def run(
+        self,
+        *,
+        application: str = "",
+        prompt: str = "",
+        cost_kvtt: float | None = None,
+        run_id: str = "",
+        pool: str = "",
+        is_required: bool = False,
+    ) -> Run:
+        """Make a run to be entered with ``async with``.
+
+        ``cost_kvtt``: what the whole run will cost, if you know better than the predictor.
+        ``is_required``: fail where nobody answers, instead of going on undeclared.
+        """
+        request = {
+            "application": application,
+            "prompt": prompt,
+            "cost_kvtt": cost_kvtt,
+            "run_id": run_id,
+            "pool": pool,
+        }
+        return Run(self, request, is_required=is_required)
+
+    async def start_run(
+        self,
+        *,
+        application: str = "",
+        prompt: str = "",
+        cost_kvtt: float | None = None,
+        run_id: str = "",
+        pool: str = "",
+    ) -> "run_pb2.Run":
+        """Open a run; an empty ``run_id`` lets the service make one."""
+        request = start_request(application, prompt, cost_kvtt, run_id, pool)
+        answer: run_pb2.Run = await self._call(self._stub.StartRun, request)
+        return answer
+
+    async def end_run(self, run_id: str, *, pool: str = "") -> "run_pb2.Run":
+        """Close a run."""
+        request = api("run_pb2").EndRunRequest(pool=pool, run_id=run_id)
+        answer: run_pb2.Run = await self._call(self._stub.EndRun, request)
+        return answer
+
+    async def get_run(self, run_id: str, *, pool: str = "") -> "run_pb2.Run":
+        """Look at a run."""
+        request = api("run_pb2").GetRunRequest(pool=pool, run_id=run_id)
+        answer: run_pb2.Run = await self._call(self._stub.GetRun, request)
+        return answer
+
+    async def watch_runs(
+        self, *, pool: str = "", application: str = ""
+    ) -> "AsyncIterator[run_pb2.RunEvent]":
+        """Yield what is open, then every change."""
+        request = api("run_pb2").WatchRunsRequest(pool=pool, application=application)
+        with told(self.address):
+            async for event in self._stub.WatchRuns(request):
+                yield event
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        with told(self.address):
+            return await method(request, timeout=self._timeout_s)
+
+
+def start_request(
+    application: str, prompt: str, cost_kvtt: float | None, run_id: str, pool: str
+) -> Any:
+    """Build the request that opens a run."""
+    return api("run_pb2").StartRunRequest(
+        pool=pool, run_id=run_id, application=application, prompt_text=prompt, cost_kvtt=cost_kvtt
+    )
