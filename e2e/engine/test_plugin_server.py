@@ -1,45 +1,83 @@
 """A real vLLM server with the plugin, over the GPU timing emulator, driven by the openai client."""
 
+import asyncio
 import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpx
 import openai
 import pytest
 
-from justitia.testing.vllm_server import running_server, write_byte_model
+from justitia.local.engine import MODEL_NAME, EngineServer, emulated_engine
+from justitia.local.processes import free_port
+from justitia.local.tiny_model import ensure_tiny_model
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
 
-FLAGS = (
-    *("--max-model-len", "1024", "--block-size", "16", "--num-gpu-blocks-override", "100"),
-    *("--max-num-seqs", "4", "--shutdown-timeout", "5"),
-)
+
+@contextmanager
+def running_server(folder, **changes):
+    """One engine over the emulator, with four sequences at most, until the block ends."""
+    settings = emulated_engine(
+        ensure_tiny_model(folder, progress=lambda _: None),
+        port=free_port(),
+        log_path=folder / "vllm.log",
+        max_model_len_tokens=1024,
+        max_num_seqs=4,
+        kv_blocks=99,
+        more_flags={"--shutdown-timeout": 5},
+        **changes,
+    )
+    with asyncio.Runner() as runner:
+        server = EngineServer(settings)
+        runner.run(server.__aenter__())
+        try:
+            yield server
+        finally:
+            runner.run(server.__aexit__())
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("server")
-    model = write_byte_model(folder / "model")
     environment = {"JUSTITIA_EMULATOR": '{"scale": 0.3}', "JUSTITIA_WEIGHTS": "large=1,small=100"}
-    with running_server(model, folder / "log", flags=FLAGS, environment=environment) as running:
+    with running_server(tmp_path_factory.mktemp("server"), more_env=environment) as running:
         yield running
 
 
 @pytest.fixture
 def client(server):
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+    with openai.OpenAI(base_url=server.settings.base_url, api_key="none", max_retries=0) as client:
         yield client
+
+
+def origin(server):
+    return server.settings.base_url.removesuffix("/v1")
+
+
+def num_requests(server, state):
+    """Ask vLLM itself how many requests are running or waiting."""
+    text = httpx.get(f"{origin(server)}/metrics", timeout=10).text
+    name = f"vllm:num_requests_{state}"
+    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def wait_until(condition):
+    deadline_s = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
 
 
 def complete(client, headers=None, body=None, *, output=40):
     return client.completions.create(
-        model="emulated",
+        model=MODEL_NAME,
         prompt="hello " * 20,
         max_tokens=output,
         extra_headers=headers,
@@ -49,7 +87,7 @@ def complete(client, headers=None, body=None, *, output=40):
 
 def chat(client, headers=None, body=None, *, output=40):
     return client.chat.completions.create(
-        model="emulated",
+        model=MODEL_NAME,
         messages=[{"role": "user", "content": "hello " * 20}],
         max_tokens=output,
         extra_headers=headers,
@@ -67,18 +105,18 @@ def by_body(application, run_id):
 
 @pytest.mark.parametrize("carry", [by_header, by_body])
 @pytest.mark.parametrize("call", [complete, chat])
-def test_a_run_with_a_smaller_finish_overtakes(client, call, carry):
+def test_a_run_with_a_smaller_finish_overtakes(server, client, call, carry):
     finished = []
 
-    def ask(application, number):
+    def ask(application, number, output):
         run_id = f"{application}-{call.__name__}-{carry.__name__}"
-        call(client, *carry(application, run_id), output=200)
+        call(client, *carry(application, run_id), output=output)
         finished.append((application, number))
 
     with ThreadPoolExecutor(32) as pool:
-        large = [pool.submit(ask, "large", n) for n in range(16)]
-        time.sleep(0.4)
-        small = [pool.submit(ask, "small", n) for n in range(8)]
+        large = [pool.submit(ask, "large", n, 300) for n in range(16)]
+        wait_until(lambda: num_requests(server, "waiting") == 12)
+        small = [pool.submit(ask, "small", n, 60) for n in range(8)]
         for future in (*large, *small):
             future.result()
     order = [application for application, _ in finished]
@@ -109,11 +147,13 @@ def test_a_scripted_output_has_the_length_it_asks_for(client):
 )
 @pytest.mark.parametrize("path", ["completions", "chat/completions"])
 def test_no_header_costs_an_inference(server, headers, path):
-    body = {"model": "emulated", "max_tokens": 3, "prompt": "hello"}
+    body = {"model": MODEL_NAME, "max_tokens": 3, "prompt": "hello"}
     if path != "completions":
         body["messages"] = [{"role": "user", "content": body.pop("prompt")}]
 
-    answer = httpx.post(f"{server.url}/v1/{path}", headers=headers, json=body, timeout=30)
+    answer = httpx.post(
+        f"{server.settings.base_url}/{path}", headers=headers, json=body, timeout=30
+    )
 
     assert answer.status_code == 200
     assert answer.json()["usage"]["completion_tokens"] == 3
@@ -136,7 +176,7 @@ def test_other_calls_get_the_answer_that_they_get_without_an_identity(
     def ask(headers):
         return httpx.request(
             method,
-            f"{server.url}{path}",
+            f"{origin(server)}{path}",
             content=content,
             headers={"content-type": "application/json", **headers},
             timeout=30,
@@ -151,24 +191,15 @@ def test_other_calls_get_the_answer_that_they_get_without_an_identity(
 def test_a_client_that_goes_away_leaves_nothing_behind(server, client):
     with httpx.stream(
         "POST",
-        f"{server.url}/v1/completions",
-        json={"model": "emulated", "prompt": "x", "max_tokens": 900, "stream": True},
+        f"{server.settings.base_url}/completions",
+        json={"model": MODEL_NAME, "prompt": "x", "max_tokens": 900, "stream": True},
         headers={"x-justitia-run-id": "gone"},
         timeout=30,
     ) as answer:
         next(answer.iter_lines())
-    deadline_s = time.monotonic() + 10
-    while running_requests(server) > 0:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.1)
+    wait_until(lambda: num_requests(server, "running") == 0)
 
     assert complete(client, output=2).usage.completion_tokens == 2
-
-
-def running_requests(server):
-    text = httpx.get(f"{server.url}/metrics", timeout=10).text
-    lines = [line for line in text.splitlines() if line.startswith("vllm:num_requests_running")]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
 def test_a_killed_engine_core_is_noticed_by_the_service_at_once(tmp_path):
@@ -200,19 +231,18 @@ def test_a_killed_engine_core_is_noticed_by_the_service_at_once(tmp_path):
     engine_pb2_grpc.add_EngineServiceServicer_to_server(service, grpc_server)
     port = grpc_server.add_insecure_port("127.0.0.1:0")
     grpc_server.start()
-    environment = {"JUSTITIA_SCHEDULER_ADDRESS": f"127.0.0.1:{port}", "JUSTITIA_ENGINE_ID": "e"}
-    model = write_byte_model(tmp_path / "model")
-    with running_server(model, tmp_path / "log", flags=FLAGS, environment=environment) as server:
+    with running_server(
+        tmp_path,
+        scheduler_address=f"127.0.0.1:{port}",
+        more_env={"JUSTITIA_ENGINE_ID": "e"},
+    ) as server:
         assert service.has_hello.wait(30)
         hello = service.heard[0].hello
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        with openai.OpenAI(base_url=server.settings.base_url, api_key="none") as client:
             complete(client, {"x-justitia-run-id": "r"}, output=5)
-        deadline_s = time.monotonic() + 10
-        while not any(m.report.finished for m in service.heard):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
+        wait_until(lambda: any(m.report.finished for m in service.heard))
         killed_at_s = time.monotonic()
-        os.kill(server.engine_core_pid(), signal.SIGKILL)
+        os.kill(server.core_pid(), signal.SIGKILL)
         assert service.is_gone.wait(10)
     grpc_server.stop(0).wait()
 

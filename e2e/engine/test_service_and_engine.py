@@ -7,7 +7,6 @@ import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import httpx
 import openai
@@ -73,14 +72,7 @@ class Stack:
         await self.service.process.stop()
 
     def kill_engine_core(self):
-        (core,) = [
-            int(entry.name)
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdigit()
-            and parent_of(entry) == self.server.process.pid
-            and "EngineCor" in (entry / "comm").read_text()
-        ]
-        os.kill(core, signal.SIGKILL)
+        os.kill(self.server.core_pid(), signal.SIGKILL)
 
     def call(self, method, *arguments, **named):
         with connect(self.service.address) as client:
@@ -108,13 +100,6 @@ class Stack:
             )
         assert answer.usage.completion_tokens == output
         return run_id
-
-
-def parent_of(process):
-    try:
-        return int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    except (OSError, IndexError):
-        return None
 
 
 @pytest.fixture

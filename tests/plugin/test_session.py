@@ -11,7 +11,8 @@ import pytest
 from justitia.api.v1 import common_pb2, engine_pb2, engine_pb2_grpc
 from justitia.core.engines import EngineAccount, EngineReport, RunReport
 from justitia.vllm_plugin import wire
-from justitia.vllm_plugin.controller import EngineController, EngineLimits
+from justitia.vllm_plugin.controller import EngineController
+from justitia.vllm_plugin.facts import EngineLimits
 from justitia.vllm_plugin.identity import Identity
 from justitia.vllm_plugin.kv_blocks import KvLayout
 from justitia.vllm_plugin.session import EngineSession

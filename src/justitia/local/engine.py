@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -36,6 +36,9 @@ class EngineSettings:
     scheduler_address: str = ""
     pool: str = "default"
     log_path: Path
+    #: More flags of vLLM, and variables, which go before our own.
+    more_flags: Mapping[str, str | int | float] = field(default_factory=dict)
+    more_env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def base_url(self) -> str:
@@ -97,7 +100,10 @@ def engine_command(settings: EngineSettings) -> list[str]:
     if settings.kind is EngineKind.EMULATED:
         flags["--load-format"] = "dummy"
         flags["--distributed-executor-backend"] = "justitia.vllm_plugin.emulator.EmulatedExecutor"
-    for flag, value in flags.items():
+    else:
+        # vLLM's own kernels for norms and activations; eager PyTorch spends half the step there.
+        flags["--compilation-config"] = '{"custom_ops": ["all"]}'
+    for flag, value in (flags | dict(settings.more_flags)).items():
         command += [flag, str(value)]
     return [*command, "--enforce-eager", "--enable-prompt-tokens-details"]
 
@@ -111,10 +117,11 @@ def engine_env(settings: EngineSettings) -> dict[str, str]:
         "VLLM_CPU_KVCACHE_SPACE": "1",
         # vLLM would keep one core for itself: half the speed on a machine of two.
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(len(os.sched_getaffinity(0))),
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        **settings.more_env,
     }
 
 
@@ -139,6 +146,17 @@ class EngineServer:
         """End it."""
         await self.process.stop()
 
+    def core_pid(self) -> int:
+        """Process id of the engine core, a child of the server.
+
+        Raises:
+            LookupError: there is none.
+        """
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _is_core_of(entry, self.process.pid):
+                return int(entry.name)
+        raise LookupError("the server has no engine core")
+
     async def metrics(self) -> Mapping[str, float]:
         """Read vLLM's own /metrics, summed over labels by name."""
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -153,6 +171,14 @@ class EngineServer:
                 return (await client.get(url, timeout=2.0)).status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
+
+
+def _is_core_of(process: Path, parent_pid: int) -> bool:
+    try:
+        parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        return parent == parent_pid and "EngineCor" in (process / "comm").read_text()
+    except (OSError, IndexError):  # it ended meanwhile
+        return False
 
 
 def sum_samples(exposition: str) -> dict[str, float]:

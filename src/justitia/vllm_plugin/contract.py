@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from justitia.vllm_plugin.controller import EngineLimits
+from justitia.vllm_plugin.facts import EngineLimits
 from justitia.vllm_plugin.kv_blocks import KvLayout
 from justitia.vllm_plugin.settings import Settings, SettingsError
 

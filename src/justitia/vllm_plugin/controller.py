@@ -10,64 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from justitia.core.cost import inference_cost_kvtt
 from justitia.core.policies import Inference, Policy, Service, make_policy
 from justitia.core.units import Ticks
 from justitia.vllm_plugin.directives import Directive, Inbox, RunTag
+from justitia.vllm_plugin.facts import EngineLimits, FinishedInference, Gauges
 from justitia.vllm_plugin.identity import NOBODY, Identity
 from justitia.vllm_plugin.kv_blocks import KvLayout
 from justitia.vllm_plugin.ledger import Ledger, OpenInference
 from justitia.vllm_plugin.local_tags import LocalTags
+from justitia.vllm_plugin.output_lengths import OutputLengths
 from justitia.vllm_plugin.run_book import OpenRun, RunBook
 from justitia.vllm_plugin.settings import Settings
 
 _MAX_EARLY_TAGS: Final = 100_000
 _MAX_FINISHED: Final = 100_000
-_MAX_APPLICATIONS: Final = 10_000
 _HOUSEKEEPING_PERIOD_S: Final = 0.05
 _COMPONENT_BITS: Final = 64
 _COPY_PREFIX: Final = re.compile(r"^\d+_(?=.)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineLimits:
-    """Facts of the engine that do not change."""
-
-    kv_capacity_tokens: int
-    step_budget_tokens: int
-    max_model_len_tokens: int
-    max_num_seqs: int
-
-
-@dataclass(slots=True)
-class Gauges:
-    """Numbers of the engine as of the last step; totals of this incarnation."""
-
-    steps: int = 0
-    kv_used_tokens: int = 0
-    unidentified_inferences: int = 0
-    malformed_identities: int = 0
-    internal_errors: int = 0
-    refused_directives: int = 0
-    lost_finished: int = 0
-    #: Longest time from a tag's arrival in this process to its use; the reader sets it back.
-    tag_delay_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedInference:
-    """Facts of an inference at its end; times on the engine's clock."""
-
-    run_id: str
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    num_preemptions: int
-    useful_kvtt: int
-    is_aborted: bool
-    arrived_at_s: float
-    started_at_s: float
-    finished_at_s: float
 
 
 class OrderedQueue(Protocol):
@@ -104,7 +63,7 @@ class EngineController:
     is_degraded: bool = False
     service_value: Ticks | None = None
     _early_tags: OrderedDict[str, RunTag] = field(default_factory=OrderedDict)
-    _output_totals: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
+    _outputs: OutputLengths = field(init=False)
     _num_arrivals: int = 0
     _housekeeping_due_s: float = 0.0
 
@@ -113,6 +72,7 @@ class EngineController:
         self.ledger = Ledger(self.layout)
         is_reported = bool(self.settings.scheduler_address)
         self.runs = RunBook(is_reported, self.layout.shares)
+        self._outputs = OutputLengths(self.limits)
         self.local = LocalTags(self.settings.default_cost_kvtt, self.limits.kv_capacity_tokens)
         for application, weight in self.settings.weight_by_application().items():
             self.local.set_weight(application, weight)
@@ -182,7 +142,9 @@ class EngineController:
             inference_id,
             run,
             sequence=self._num_arrivals,
-            expected_kvtt=self._expect(run.application, prompt_tokens, max_output_tokens),
+            expected_kvtt=self._outputs.expect_kvtt(
+                run.application, prompt_tokens, max_output_tokens
+            ),
             arrived_at_s=now_s,
             prompt_tokens=prompt_tokens,
         )
@@ -224,7 +186,7 @@ class EngineController:
         now_s = self.clock()
         run = inference.run
         if not is_aborted:
-            self._learn_output(run.application, inference.output_tokens)
+            self._outputs.learn(run.application, inference.output_tokens)
         if self.runs.is_reported:
             self._keep_finished(inference, now_s, is_aborted=is_aborted)
         self.runs.note(run)
@@ -368,25 +330,7 @@ class EngineController:
         if run.is_idle:
             self._close_run(run, now_s)
 
-    # -- what is learned ----------------------------------------------------
-
-    def _expect(self, application: str, prompt_tokens: int, max_output_tokens: int) -> int:
-        """Cost expected of an inference alone, by its application's mean output so far."""
-        count, total = self._output_totals.get(application, (0, 0))
-        output = round(total / count) if count else max_output_tokens
-        limit = max(1, self.limits.max_model_len_tokens - prompt_tokens)
-        return inference_cost_kvtt(
-            prompt_tokens,
-            0,
-            max(0, min(output, max_output_tokens, limit)),
-            step_budget_tokens=self.limits.step_budget_tokens,
-        )
-
-    def _learn_output(self, application: str, output_tokens: int) -> None:
-        count, total = self._output_totals.pop(application, (0, 0))
-        self._output_totals[application] = (count + 1, total + output_tokens)
-        if len(self._output_totals) > _MAX_APPLICATIONS:
-            self._output_totals.popitem(last=False)
+    # -- what is kept ----------------------------------------------------
 
     def _keep_finished(self, inference: OpenInference, now_s: float, *, is_aborted: bool) -> None:
         if len(self.finished) >= _MAX_FINISHED:

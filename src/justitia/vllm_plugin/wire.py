@@ -12,8 +12,9 @@ from justitia.api.v1 import common_pb2, engine_pb2
 from justitia.core.errors import InvalidValueError
 from justitia.core.estimates import Estimate, Source, require_cost_kvtt
 from justitia.core.units import Ticks, parse_weight, ticks_to_kvtt
-from justitia.vllm_plugin.controller import EngineController, FinishedInference
+from justitia.vllm_plugin.controller import EngineController
 from justitia.vllm_plugin.directives import Directive, RunTag
+from justitia.vllm_plugin.facts import FinishedInference
 from justitia.vllm_plugin.identity import MAX_ID_CHARS
 from justitia.vllm_plugin.run_book import OpenRun
 
