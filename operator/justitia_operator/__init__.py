@@ -1,0 +1,1 @@
+"""Justitia's operator: programs the scheduler service from resources, trains, writes status."""

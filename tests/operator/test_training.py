@@ -1,0 +1,273 @@
+"""When a predictor is trained: exactly once for each reason (FK8)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from justitia.resources.profile_status import JobOutcome, JobTrigger
+from justitia_operator.facts import Figures, JobRecord, ModelFacts
+from justitia_operator.gather import read_application, read_profile
+from justitia_operator.training import TrainingFacts, build_digest, decide_training, previous_slot
+
+NOW = datetime(2026, 11, 30, 12, 0, 30, tzinfo=UTC)
+MODEL = ModelFacts(
+    version="v1", published_at="2026-11-30T09:00:00Z", samples=100, relative_error=0.2
+)
+
+
+@pytest.fixture
+def facts(make):
+    def build(
+        *,
+        samples=0,
+        new=0,
+        error=0.0,
+        model=None,
+        last=None,
+        now=NOW,
+        privacy="Text",
+        source=None,
+        **spec,
+    ):
+        if source is not None:
+            spec["samples"] = source
+        application = make.application(
+            predictor={"profileRef": {"name": "default"}, "privacy": privacy}
+        )
+        figures = Figures(
+            samples=samples,
+            samples_since_model=new,
+            relative_error=error,
+            model_version="" if model is None else model.version,
+        )
+        return TrainingFacts(
+            application=read_application(make.stored(application)),
+            profile=read_profile(make.stored(make.profile(**spec), uid="uid-profile")),
+            figures=figures,
+            model=model,
+            last=last,
+            now=now,
+        )
+
+    return build
+
+
+def ended(due, outcome=JobOutcome.FAILED, started_at="2026-11-30T10:00:00Z"):
+    """The Job of a training that was due, after its end."""
+    return JobRecord(
+        application="chat",
+        name=due.name,
+        trigger=due.trigger,
+        outcome=outcome,
+        started_at=started_at,
+        finished_at="2026-11-30T10:10:00Z",
+    )
+
+
+# -- the first training ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("samples", "is_due"), [(99, False), (100, True), (5000, True)])
+def test_the_first_training_waits_for_enough_samples(facts, samples, is_due):
+    due = decide_training(facts(samples=samples))
+    assert (due is not None) == is_due
+    assert due is None or due.trigger is JobTrigger.FIRST
+
+
+def test_fk8_the_same_reason_always_gives_the_same_name(facts):
+    names = {decide_training(facts(samples=samples)).name for samples in (100, 130, 199)}
+    assert len(names) == 1
+
+
+def test_fk8_a_failed_first_training_is_repeated_with_twice_the_samples_only(facts):
+    first = decide_training(facts(samples=100))
+    assert decide_training(facts(samples=199, last=ended(first))) is None
+    second = decide_training(facts(samples=200, last=ended(first)))
+    assert second.name != first.name
+    assert decide_training(facts(samples=399, last=ended(second))) is None
+
+
+def test_fk8_while_a_job_runs_no_other_is_due(facts):
+    first = decide_training(facts(samples=100))
+    running = ended(first, JobOutcome.RUNNING)
+    assert decide_training(facts(samples=10_000, last=running)) is None
+
+
+def test_another_application_profile_or_spec_gives_another_job(facts):
+    base = facts(samples=100)
+    reborn = replace(
+        base, application=replace(base.application, meta=replace(base.application.meta, uid="x"))
+    )
+    other = facts(samples=100, training={"seed": 7})
+    names = [decide_training(each).name for each in (base, reborn, other)]
+    assert len(set(names)) == 3
+
+
+def test_job_names_fit_into_labels_whatever_the_application_is_called(facts):
+    base = facts(samples=100)
+    key = base.application.meta.key._replace(name="a." * 31 + "z")
+    meta = replace(base.application.meta, key=key)
+    named = replace(base, application=replace(base.application, meta=meta))
+    name = decide_training(named).name
+    assert len(name) <= 63
+    assert all(part and not part.startswith("-") for part in name.split("."))
+
+
+# -- what keeps a training from being due ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("privacy", ["Hashed", "None"])
+def test_prompts_that_are_withheld_teach_nothing(facts, privacy):
+    assert decide_training(facts(samples=1000, privacy=privacy)) is None
+
+
+def test_samples_of_a_volume_are_counted_by_the_job_itself(facts):
+    source = {"configMap": {"name": "runs"}}
+    due = decide_training(facts(samples=0, privacy="None", source=source))
+    assert due.trigger is JobTrigger.FIRST
+
+
+def test_nothing_is_due_before_the_service_has_told_what_it_has(facts):
+    assert decide_training(replace(facts(samples=1000), figures=None)) is None
+
+
+def test_nothing_is_due_for_an_application_that_is_being_deleted(facts):
+    built = facts(samples=1000)
+    meta = replace(built.application.meta, is_deleting=True)
+    assert (
+        decide_training(replace(built, application=replace(built.application, meta=meta))) is None
+    )
+
+
+def test_a_model_that_somebody_published_needs_no_first_training(facts):
+    assert decide_training(facts(samples=1000, model=MODEL)) is None
+
+
+# -- new samples and errors ------------------------------------------------------------------------
+
+WHEN = {"retrainWhen": {"newSamples": 50, "relativeErrorAbove": "500m"}}
+
+
+@pytest.mark.parametrize(("new", "is_due"), [(49, False), (50, True)])
+def test_new_samples_start_a_training(facts, new, is_due):
+    due = decide_training(facts(samples=500, new=new, model=MODEL, training=WHEN))
+    assert (due is not None) == is_due
+    assert due is None or due.trigger is JobTrigger.NEW_SAMPLES
+
+
+def test_fk8_after_a_failure_twice_the_new_samples_are_awaited(facts):
+    first = decide_training(facts(samples=500, new=50, model=MODEL, training=WHEN))
+    again = {"samples": 900, "model": MODEL, "training": WHEN, "last": ended(first)}
+    assert decide_training(facts(new=99, **again)) is None
+    assert decide_training(facts(new=100, **again)).name != first.name
+
+
+def test_a_new_model_makes_the_same_trigger_a_new_reason(facts):
+    first = decide_training(facts(samples=500, new=50, model=MODEL, training=WHEN))
+    newer = replace(MODEL, version="v2", published_at="2026-11-30T10:09:00Z")
+    done = ended(first, JobOutcome.SUCCEEDED)
+    second = decide_training(facts(samples=500, new=50, model=newer, training=WHEN, last=done))
+    assert second.name != first.name
+
+
+@pytest.mark.parametrize(
+    ("error", "new", "is_due"),
+    [(0.5, 40, False), (0.51, 40, True), (9.0, 19, False)],
+    ids=["at the limit", "above it", "too few runs to judge"],
+)
+def test_an_error_above_the_limit_starts_a_training(facts, error, new, is_due):
+    due = decide_training(facts(samples=500, new=new, error=error, model=MODEL, training=WHEN))
+    assert (due is not None) == is_due
+    assert due is None or due.trigger is JobTrigger.RELATIVE_ERROR
+
+
+def test_fk8_an_error_starts_one_training_for_each_model(facts):
+    first = decide_training(facts(samples=500, new=30, error=2.0, model=MODEL, training=WHEN))
+    again = facts(samples=500, new=40, error=3.0, model=MODEL, training=WHEN, last=ended(first))
+    assert decide_training(again) is None
+
+
+def test_fk8_triggers_do_not_take_turns_after_a_failure(facts):
+    """A failure by one trigger must not be followed by another of the same cause, and back."""
+    base = {"samples": 500, "error": 2.0, "model": MODEL, "training": WHEN}
+    first = decide_training(facts(new=50, **base))
+    assert first.trigger is JobTrigger.NEW_SAMPLES
+    assert decide_training(facts(new=60, last=ended(first), **base)) is None
+    by_error = decide_training(facts(new=40, **base))
+    assert by_error.trigger is JobTrigger.RELATIVE_ERROR
+    assert decide_training(facts(new=60, last=ended(by_error), **base)) is None
+
+
+# -- another spec ----------------------------------------------------------------------------------
+
+
+def test_another_way_to_build_the_model_starts_one_training(facts):
+    first = decide_training(facts(samples=100))
+    done = ended(first, JobOutcome.SUCCEEDED, started_at="2026-11-30T08:50:00Z")
+    changed = {"samples": 200, "model": MODEL, "training": {"seed": 7}}
+    due = decide_training(facts(last=done, **changed))
+    assert due.trigger is JobTrigger.SPEC_CHANGED
+    assert decide_training(facts(last=ended(due), **changed)) is None
+
+
+def test_when_and_where_a_training_runs_is_no_other_model(facts):
+    spec = facts().profile.spec
+    moved = facts(training={"schedule": "@daily", **WHEN}, job={"backoffLimit": 5}).profile.spec
+    assert build_digest(spec) == build_digest(moved)
+    assert build_digest(spec) != build_digest(facts(features={"maxTerms": 999}).profile.spec)
+
+
+# -- the schedule ----------------------------------------------------------------------------------
+
+
+def test_a_schedule_starts_one_training_for_each_of_its_times(facts):
+    spec = {"samples": 200, "model": MODEL, "training": {"schedule": "0 12 * * *"}}
+    due = decide_training(facts(**spec))
+    assert due.trigger is JobTrigger.SCHEDULE
+    later = facts(
+        now=NOW + timedelta(hours=3), last=ended(due, started_at="2026-11-30T12:00:31Z"), **spec
+    )
+    assert decide_training(later) is None
+    tomorrow = replace(later, now=NOW + timedelta(days=1))
+    assert decide_training(tomorrow).name != due.name
+
+
+def test_times_before_the_profile_are_not_made_up_for(facts):
+    spec = {"samples": 200, "model": MODEL, "training": {"schedule": "0 3 * * *"}}
+    assert decide_training(facts(**spec)) is None  # the profile is of 08:00
+    assert decide_training(facts(now=NOW + timedelta(days=3), **spec)) is not None
+
+
+def test_the_schedule_waits_for_enough_samples(facts):
+    spec = {"training": {"schedule": "0 12 * * *"}, "model": MODEL}
+    assert decide_training(facts(samples=99, **spec)) is None
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("* * * * *", "2026-11-30T12:00"),
+        ("0 12 * * *", "2026-11-30T12:00"),
+        ("1 12 * * *", "2026-11-29T12:01"),
+        ("*/15 8-11 * * MON", "2026-11-30T11:45"),
+        ("0 3 * * 1", "2026-11-30T03:00"),
+        ("@hourly", "2026-11-30T12:00"),
+        ("@daily", "2026-11-30T00:00"),
+        ("@weekly", "2026-11-29T00:00"),
+        ("@monthly", "2026-11-01T00:00"),
+        ("0 0 29 2 *", "2024-02-29T00:00"),
+        ("0 0 30 2 *", None),
+        (None, None),
+    ],
+)
+def test_the_last_time_of_a_schedule(schedule, expected):
+    slot = previous_slot(schedule, NOW)
+    assert (slot and f"{slot:%Y-%m-%dT%H:%M}") == expected
+
+
+def test_schedules_are_read_in_utc_wherever_the_operator_runs():
+    from zoneinfo import ZoneInfo
+
+    tokyo = NOW.astimezone(ZoneInfo("Asia/Tokyo"))
+    assert previous_slot("0 12 * * *", tokyo) == previous_slot("0 12 * * *", NOW)
