@@ -23,10 +23,17 @@ from justitia.testing.builders import PoolDriver
         pytest.param([(0, 0, 5), (1, 1, 2), (2, 2, 3)], 5.0, id="a chain inside a longer one"),
         pytest.param([(0, 9, 5)], 0.0, id="clocks that disagree"),
         pytest.param([(0, 0, 1), (1, 1, 2), (3, 4, 5), (5, 5, 6)], 5.0, id="chain with a pause"),
+        pytest.param([(30, 30, 31)], 31.0, id="a tool before the first inference counts"),
+        pytest.param([(30, 40, 41)], 31.0, id="queueing after that tool does not"),
+        pytest.param([(9, 9, 10), (9, 9, 12)], 12.0, id="both of a stage follow the tool"),
+        pytest.param([(0, 0, 1), (4, 4, 5), (4, 4, 9)], 9.0, id="both follow the tool between"),
+        pytest.param([(0, 0, 62, 2)], 2.0, id="preempted and queued again for a minute"),
+        pytest.param([(0, 0, 62, 2), (62, 62, 63, 1)], 3.0, id="a stage after a preemption"),
+        pytest.param([(0, 0, 5, 99)], 5.0, id="never more than from start to end"),
     ],
 )
 def test_critical_path(inferences, path_s):
-    assert critical_path_s(InferenceTimes(*times) for times in inferences) == path_s
+    assert critical_path_s((InferenceTimes(*t) for t in inferences), arrived_at_s=0.0) == path_s
 
 
 def end(tracker, run_id="run", *, target, arrived=0.0, finished=1.0, path=0.0):

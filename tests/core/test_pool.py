@@ -1,5 +1,7 @@
 """Pools: runs, engines, reports, restarts."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from justitia.core.errors import InvalidValueError, RunExistsError, UnknownRunEr
 from justitia.core.estimates import Estimate, Source
 from justitia.core.fairness import InferenceTimes
 from justitia.core.pool import Clock, Pool
-from justitia.core.runs import RunState
+from justitia.core.runs import Run, RunState, RunView
 from justitia.core.snapshot import RunRecord
 from justitia.core.units import TICKS_PER_KVTT, UNIT_WEIGHT, NanoWeight, Ticks
 from justitia.testing.builders import PoolDriver, make_estimate, make_report
@@ -156,6 +158,44 @@ def test_a_run_that_left_the_fluid_does_not_come_back_when_it_ends():
     assert driver.pool.surplus_kvtt == 999.0
 
 
+@pytest.mark.parametrize(
+    ("estimate", "served", "others", "goes_on"),
+    [
+        pytest.param(100, 40, 0, True, id="alone: V follows it, the rest goes"),
+        pytest.param(100, 40, 20, True, id="V is behind its true finish"),
+        pytest.param(10, 40, 0, False, id="it left when its estimate was used up"),
+        pytest.param(100, 1, 60, False, id="V is past its true finish"),
+    ],
+)
+def test_an_end_says_what_the_fluid_system_goes_on_with(estimate, served, others, goes_on):
+    driver = PoolDriver()
+    driver.start("other", 10**6)
+    view = driver.start("run", estimate)
+    driver.serve("run", served)
+    driver.serve("other", others)
+    ended = driver.pool.end_run("run", now_s=1.0)
+    kept = {n: (finish, weight) for n, finish, weight in driver.pool.snapshot().fluid.flows}
+    assert (view.sequence in kept) is goes_on
+    if goes_on:
+        assert ended.flow == (served * K, view.sequence, UNIT_WEIGHT)
+        assert kept[view.sequence] == (ended.flow.finish, ended.flow.weight)
+    else:
+        assert ended.flow is None
+
+
+def test_what_an_engine_did_before_we_knew_a_run_is_part_of_its_cost_and_moves_no_v():
+    driver = PoolDriver()
+    driver.serve("run", 30)
+    before = driver.pool.value
+    driver.start("run", 10)
+    view = driver.pool.credit("run", useful_kvtt=5000, wasted_kvtt=7)
+    assert driver.pool.value == before
+    assert (view.useful_kvtt, view.wasted_kvtt) == (5000, 7)
+    assert view.finish == view.start + 5000 * K
+    driver.serve("run", 100)
+    assert driver.pool.end_run("run", now_s=1.0).true_cost_kvtt == 5100
+
+
 def test_a_run_that_was_cancelled_before_it_was_served_costs_1():
     driver = PoolDriver()
     driver.start("run", 1000, now_s=5.0)
@@ -271,6 +311,16 @@ def test_what_is_in_flight_after_a_reconnect_is_what_the_engine_lists():
     assert driver.pool.run("run").state is RunState.IDLE
 
 
+def test_an_account_is_resumed_by_the_same_incarnation_only():
+    driver = PoolDriver()
+    for did_leave in (False, True):
+        if did_leave:
+            driver.pool.leave_engine("engine")
+        assert driver.pool.has_account("engine", "first")
+        assert not driver.pool.has_account("engine", "second")
+        assert not driver.pool.has_account("other", "first")
+
+
 def test_engines_that_left_are_not_remembered_for_ever():
     pool = Pool()
     for number in range(500):
@@ -378,9 +428,37 @@ def test_a_run_that_the_journal_lost_keeps_its_s_and_f():
     view = pool.adopt_run(record, now_s=2.0)
     assert (view.start, view.finish, view.useful_kvtt) == (record.start, record.finish, 4)
     assert view.is_in_fluid
-    assert view.sequence == pool.snapshot().next_sequence - 1
+    assert view.sequence == 77
+    assert pool.snapshot().next_sequence == 78
     with pytest.raises(RunExistsError, match="'lost' is open"):
         pool.adopt_run(record, now_s=2.0)
+
+
+def lost(run_id, sequence, finish):
+    fields = (UNIT_WEIGHT, Ticks(0), Ticks(finish), make_estimate(), 0.0)
+    return RunRecord(run_id, "app", sequence, *fields)
+
+
+def test_adopted_runs_keep_their_order_of_arrival_whatever_the_order_of_the_hello():
+    pool = Pool()
+    for sequence in (30, 10, 20, 0):
+        pool.adopt_run(lost(f"r{sequence}", sequence, K), now_s=1.0)
+    new = pool.start_run("new", "app", weight=UNIT_WEIGHT, estimate=make_estimate(), now_s=1.0)
+    assert [pool.run(f"r{n}").sequence for n in (0, 10, 20, 30)] == [0, 10, 20, 30]
+    assert new.sequence == 31
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_an_adopted_run_never_takes_anothers_place(is_restored):
+    driver = PoolDriver()
+    driver.start("open", 100)
+    driver.start("over", 100)
+    driver.serve("over", 50)
+    driver.pool.end_run("over", now_s=1.0)  # its flow goes on in the fluid system
+    pool = Pool.restore(driver.pool.snapshot(), now_s=1.0) if is_restored else driver.pool
+    places = [pool.adopt_run(lost(f"r{n}", n, 10**30), now_s=2.0).sequence for n in (0, 1)]
+    assert places == [2, 3]
+    assert len(pool.snapshot().fluid.flows) == 4
 
 
 def test_an_adopted_run_that_v_has_passed_is_not_served_in_the_fluid_again():
@@ -428,6 +506,18 @@ def test_explain_lists_the_nearest_first_and_counts_all():
     assert [view.run_id for view in explanation.ahead] == [f"ahead-{n}" for n in range(20)]
     assert explanation.num_open == 27, "the idle run is open, and not ahead"
     assert explanation.rest_in_fluid_kvtt == 100.0
+
+
+def test_a_run_its_record_and_its_view_have_the_same_facts():
+    names = [field.name for field in dataclasses.fields(RunRecord)]
+    assert [field.name for field in dataclasses.fields(Run)][: len(names)] == names
+    values = ("run", "app", 3, UNIT_WEIGHT, Ticks(1), Ticks(2), make_estimate(), 4.0, 5, 6, 7)
+    record = RunRecord(*values)
+    run = record.to_run(now_s=9.0)
+    view = RunView.look(run, is_in_fluid=True)
+    assert RunRecord.of(run) == record
+    assert [getattr(view, name) for name in names] == list(values)
+    assert (view.last_seen_s, view.state, view.num_finished) == (9.0, RunState.IDLE, 0)
 
 
 def test_views_tell_what_is_open_in_order_of_arrival():

@@ -107,7 +107,9 @@ def test_a_tag_that_comes_before_its_run_counts_when_the_run_comes(tiny_model):
 
 
 def test_the_mode_changes_at_runtime_in_both_directions(tiny_model):
-    scheduler = build(EngineShape(max_num_seqs=1), tiny_model, Settings(mode="shadow"))
+    scheduler = build(EngineShape(max_num_seqs=1), tiny_model, Settings())
+    scheduler.justitia.inbox.put(Directive(0.0, is_shadow=True))
+    scheduler.justitia.begin_step()
     driver = Driver(scheduler)
     add(scheduler, "a", 3)
     add(scheduler, "b", 3)
@@ -179,7 +181,7 @@ def test_useful_cost_is_the_closed_form_whatever_is_preempted(
         expected[f"r{number}"] = inference_cost_kvtt(prompt, 0, output, step_budget_tokens=4096)
         add(scheduler, f"r{number}", 1, prompt=prompt, output=output)
     driver.run()
-    finished = {f.run_id: f for f in scheduler.justitia.finished}
+    finished = {f.run_id: f for run in scheduler.justitia.runs for f in run.finished}
 
     assert {run_id: f.useful_kvtt for run_id, f in finished.items()} == expected
     assert sum(f.num_preemptions for f in finished.values()) > 10

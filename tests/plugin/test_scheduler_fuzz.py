@@ -10,7 +10,6 @@ from vllm.v1.core.sched.request_queue import SchedulingPolicy
 
 from justitia.core.policies import POLICIES
 from justitia.testing.vllm_harness import Driver, EngineShape, abort, build, make_request
-from justitia.vllm_plugin import kv_blocks
 from justitia.vllm_plugin.directives import Directive, RunTag
 from justitia.vllm_plugin.factory import make_scheduler
 from justitia.vllm_plugin.settings import Settings
@@ -237,11 +236,11 @@ def with_shared_blocks_charged_twice(**arguments):
     scheduler = make_scheduler(**arguments)
     table = scheduler.justitia.ledger.blocks
 
-    def charged_shares(holding, computed_tokens):
+    def match(holding, ids):
+        table.match(holding, ids)
         holding.num_foreign = [0] * len(holding.num_foreign)
-        return kv_blocks.BlockTable.charged_shares(table, holding, computed_tokens)
 
-    scheduler.justitia.ledger.blocks = _Proxy(table, charged_shares=charged_shares)
+    scheduler.justitia.ledger.blocks = _Proxy(table, match=match)
     return scheduler
 
 

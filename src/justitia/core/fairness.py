@@ -13,32 +13,45 @@ _MAX_HISTORY: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class InferenceTimes:
-    """When one finished inference arrived, was first computed, and ended; seconds of one clock."""
+    """When one finished inference arrived, was first computed, and ended; seconds of one clock.
+
+    ``computed_s`` is how long it was computed, where that is known: less than from start to end if
+    it was preempted and queued again.
+    """
 
     arrived_at_s: float
     started_at_s: float
     finished_at_s: float
+    computed_s: float | None = None
+
+    @property
+    def computing_s(self) -> float:
+        """Seconds of computing, never more than from its start to its end."""
+        spell_s = max(0.0, self.finished_at_s - self.started_at_s)
+        return spell_s if self.computed_s is None else min(self.computed_s, spell_s)
 
 
-def critical_path_s(inferences: Iterable[InferenceTimes]) -> float:
+def critical_path_s(inferences: Iterable[InferenceTimes], *, arrived_at_s: float) -> float:
     """Length of a run's own longest chain of inferences, in seconds of computing (rule R1).
 
     An inference depends on those that had finished when it arrived; of two that overlap neither
-    waits for the other. The time from admission to end counts, queueing does not. Where nothing of
-    the run was in flight before an inference arrived, that pause (tools, thinking) is part of the
-    path. O(n log n).
+    waits for the other. Computing counts, queueing does not, be it before the first admission or
+    after a preemption. A time at which nothing of the run was in flight (tools, thinking), between
+    its arrival at ``arrived_at_s`` and its first inference too, is part of every chain that comes
+    after it. O(n log n).
     """
     ordered = sorted(inferences, key=lambda i: i.arrived_at_s)
     # (finish, longest chain that ends with it), by finish.
     open_chains: list[tuple[float, float]] = []
-    longest = done = last_finish = 0.0
+    longest = done = 0.0
+    last_finish = arrived_at_s
     for inference in ordered:
         while open_chains and open_chains[0][0] <= inference.arrived_at_s:
             last_finish, chain = heapq.heappop(open_chains)
             done = max(done, chain)
-        pause = inference.arrived_at_s - last_finish if done and not open_chains else 0.0
-        computing = max(0.0, inference.finished_at_s - inference.started_at_s)
-        chain = done + pause + computing
+        if not open_chains:
+            done += max(0.0, inference.arrived_at_s - last_finish)
+        chain = done + inference.computing_s
         heapq.heappush(open_chains, (inference.finished_at_s, chain))
         longest = max(longest, chain)
     return longest

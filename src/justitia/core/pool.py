@@ -14,10 +14,18 @@ from justitia.core.engines import Delivery, EngineAccount, EngineReport, RunRepo
 from justitia.core.errors import InvalidValueError, RunExistsError, UnknownRunError
 from justitia.core.estimates import Estimate
 from justitia.core.fairness import FairnessTracker, FairRatio, critical_path_s
-from justitia.core.runs import EndedRun, Explanation, Run, RunState, RunView, reason_to_wait
-from justitia.core.snapshot import PoolSnapshot, RunRecord
+from justitia.core.runs import (
+    EndedRun,
+    Explanation,
+    Run,
+    RunRecord,
+    RunState,
+    RunView,
+    reason_to_wait,
+)
+from justitia.core.snapshot import PoolSnapshot
 from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks, service_ticks
-from justitia.core.virtual_time import FluidClock
+from justitia.core.virtual_time import Flow, FluidClock
 
 _MAX_TIMES_PER_RUN = 10_000
 _MAX_AHEAD_SHOWN = 20
@@ -43,6 +51,7 @@ class Pool:
         self._left: OrderedDict[str, EngineAccount] = OrderedDict()
         self._fairness = FairnessTracker()
         self._next_sequence = 0
+        self._sequences: set[int] = set()
         self.num_late_reports = 0
         self.num_refused_counters = 0
         self.unowned_kvtt = 0
@@ -95,8 +104,7 @@ class Pool:
             raise RunExistsError(
                 f"run_id: {run_id!r} is an open run of {self._runs[run_id].application!r}"
             )
-        sequence = self._next_sequence
-        self._next_sequence += 1
+        sequence = self._take_sequence()
         start, finish = self._fluid.arrive(sequence, estimate.cost_kvtt, weight)
         run = Run(
             run_id,
@@ -107,8 +115,8 @@ class Pool:
             finish,
             estimate,
             now_s - age_s,
-            now_s,
             prompt_length,
+            last_seen_s=now_s,
         )
         self._runs[run_id] = run
         self._fairness.note(now_s, self._fluid.value)
@@ -125,6 +133,17 @@ class Pool:
         run.finish = Ticks(run.start + service_ticks(cost, run.weight))
         self._fluid.move(run.sequence, run.finish, run.weight)
         return self._view(run)
+
+    def credit(self, run_id: str, *, useful_kvtt: int, wasted_kvtt: int = 0) -> RunView:
+        """Count what an engine did for a run before we knew it (rule K1).
+
+        Its true cost then holds all of it. V is left alone: that service was delivered before. F is
+        at least S + attained / w (rule K2).
+        """
+        run = self._require(run_id)
+        run.useful_kvtt += useful_kvtt
+        run.wasted_kvtt += wasted_kvtt
+        return self.re_estimate(run_id, run.estimate)
 
     def reweigh(self, application: str, weight: NanoWeight) -> list[RunView]:
         """Give every open run of an application another weight (rule V5).
@@ -153,27 +172,31 @@ class Pool:
         """
         run = self._require(run_id)
         del self._runs[run_id]
+        self._sequences.discard(run.sequence)
+        true_cost_kvtt = max(1, run.useful_kvtt)
+        true_finish = Ticks(run.start + service_ticks(true_cost_kvtt, run.weight))
+        if run.sequence in self._fluid:
+            self._fluid.move(run.sequence, true_finish, run.weight)
+        goes_on = run.sequence in self._fluid
         ended = EndedRun(
             run_id,
             run.application,
             run.estimate,
-            max(1, run.useful_kvtt),
+            true_cost_kvtt,
             run.wasted_kvtt,
             run.arrived_at_s,
             max(run.arrived_at_s, now_s),
             run.prompt_length,
             len(run.times),
+            Flow(true_finish, run.sequence, run.weight) if goes_on else None,
         )
-        true_finish = Ticks(run.start + service_ticks(ended.true_cost_kvtt, run.weight))
-        if run.sequence in self._fluid:
-            self._fluid.move(run.sequence, true_finish, run.weight)
         self._fairness.end(
             run_id,
             run.application,
             true_finish=true_finish,
             arrived_at_s=run.arrived_at_s,
             finished_at_s=ended.finished_at_s,
-            critical_path_s=critical_path_s(run.times),
+            critical_path_s=critical_path_s(run.times, arrived_at_s=run.arrived_at_s),
         )
         return ended
 
@@ -209,6 +232,11 @@ class Pool:
         account.last_sequence = -1
         self._engines[engine_id] = account
         self._take(account, account.catch_up(runs, steps), runs)
+
+    def has_account(self, engine_id: str, incarnation: str) -> bool:
+        """Whether ``join_engine`` would resume an account: what came since is then delivered."""
+        account = self._engines.get(engine_id) or self._left.get(engine_id)
+        return account is not None and account.incarnation == incarnation
 
     def leave_engine(self, engine_id: str) -> None:
         """Take an engine out: its capacity and what was in flight on it; its runs stay open."""
@@ -330,6 +358,14 @@ class Pool:
             reason_to_wait(run, len(ahead), has_engine=bool(self._engines)),
         )
 
+    def _take_sequence(self, wanted: int = -1) -> int:
+        """Take a place in order of arrival: the wanted one, or the next where that is taken."""
+        is_free = wanted not in self._sequences and wanted not in self._fluid
+        sequence = wanted if wanted >= 0 and is_free else self._next_sequence
+        self._next_sequence = max(self._next_sequence, sequence + 1)
+        self._sequences.add(sequence)
+        return sequence
+
     def _require(self, run_id: str) -> Run:
         run = self._runs.get(run_id)
         if run is None:
@@ -337,7 +373,7 @@ class Pool:
         return run
 
     def _view(self, run: Run) -> RunView:
-        return RunView.of(run, is_in_fluid=run.sequence in self._fluid)
+        return RunView.look(run, is_in_fluid=run.sequence in self._fluid)
 
     # -- recovery ----------------------------------------------------------------------------------
 
@@ -354,6 +390,7 @@ class Pool:
         pool._next_sequence = snapshot.next_sequence
         for record in snapshot.runs:
             pool._runs[record.run_id] = record.to_run(now_s)
+        pool._sequences.update(run.sequence for run in pool._runs.values())
         pool._observe(now_s)
         return pool
 
@@ -363,12 +400,14 @@ class Pool:
         return self._observe(now_s)
 
     def adopt_run(self, record: RunRecord, *, now_s: float) -> RunView:
-        """Take over a run that an engine knows and the journal has lost: it keeps its S and F."""
+        """Take over a run that an engine knows and the journal has lost: it keeps its S and F.
+
+        It keeps its place in order of arrival too, unless another run has that one.
+        """
         if record.run_id in self._runs:
             raise RunExistsError(f"run_id: {record.run_id!r} is open")
         run = record.to_run(now_s)
-        run.sequence = self._next_sequence
-        self._next_sequence += 1
+        run.sequence = self._take_sequence(record.sequence)
         self._runs[run.run_id] = run
         self._fluid.move(run.sequence, run.finish, run.weight)
         return self._view(run)

@@ -1,11 +1,13 @@
 """A run as the core keeps it, and the frozen views of it that go out."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 
 from justitia.core.estimates import Estimate
 from justitia.core.fairness import InferenceTimes
 from justitia.core.units import NanoWeight, Ticks
+from justitia.core.virtual_time import Flow
 
 
 class RunState(StrEnum):
@@ -16,9 +18,13 @@ class RunState(StrEnum):
     RUNNING = "running"  # something is computed
 
 
-@dataclass(slots=True)
-class Run:
-    """One open run; S, F in ticks, ``sequence`` its place in order of arrival in the pool."""
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """An open run without what is in flight: all that must survive a restart.
+
+    S, F in ticks, ``sequence`` its place in order of arrival in the pool; ``arrived_at_s`` is on
+    the clock of the process that wrote it.
+    """
 
     run_id: str
     application: str
@@ -28,10 +34,42 @@ class Run:
     finish: Ticks
     estimate: Estimate
     arrived_at_s: float
-    last_seen_s: float
     prompt_length: int | None = None
     useful_kvtt: int = 0
     wasted_kvtt: int = 0
+
+    @staticmethod
+    def of(run: "Run") -> "RunRecord":
+        """Freeze a run."""
+        return RunRecord(*_record_of(run))
+
+    def to_run(self, now_s: float) -> "Run":
+        """Bring the run to life; what is in flight comes from the engines' own lists."""
+        run = Run(*_record_of(self))
+        run.arrived_at_s = min(self.arrived_at_s, now_s)
+        run.last_seen_s = now_s
+        return run
+
+
+_record_of = attrgetter(*(field.name for field in fields(RunRecord)))
+
+
+@dataclass(slots=True)
+class Run:
+    """One open run: the fields of its record, in the same order, and what is in flight."""
+
+    run_id: str
+    application: str
+    sequence: int
+    weight: NanoWeight
+    start: Ticks
+    finish: Ticks
+    estimate: Estimate
+    arrived_at_s: float
+    prompt_length: int | None = None
+    useful_kvtt: int = 0
+    wasted_kvtt: int = 0
+    last_seen_s: float = 0.0
     waiting_by_engine: dict[str, int] = field(default_factory=dict)
     running_by_engine: dict[str, int] = field(default_factory=dict)
     times: list[InferenceTimes] = field(default_factory=list)
@@ -59,22 +97,11 @@ class Run:
         return RunState.WAITING if self.num_waiting else RunState.IDLE
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """What others may know of an open run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView(RunRecord):
+    """What others may know of an open run: its record and its state."""
 
-    run_id: str
-    application: str
-    sequence: int
-    weight: NanoWeight
-    start: Ticks
-    finish: Ticks
-    estimate: Estimate
-    arrived_at_s: float
     last_seen_s: float
-    prompt_length: int | None
-    useful_kvtt: int
-    wasted_kvtt: int
     state: RunState
     num_waiting: int
     num_running: int
@@ -82,32 +109,26 @@ class RunView:
     is_in_fluid: bool
 
     @classmethod
-    def of(cls, run: Run, *, is_in_fluid: bool) -> "RunView":
+    def look(cls, run: Run, *, is_in_fluid: bool) -> "RunView":
         """Look at a run."""
         return cls(
-            run.run_id,
-            run.application,
-            run.sequence,
-            run.weight,
-            run.start,
-            run.finish,
-            run.estimate,
-            run.arrived_at_s,
-            run.last_seen_s,
-            run.prompt_length,
-            run.useful_kvtt,
-            run.wasted_kvtt,
-            run.state,
-            run.num_waiting,
-            run.num_running,
-            len(run.times),
-            is_in_fluid,
+            *_record_of(run),
+            last_seen_s=run.last_seen_s,
+            state=run.state,
+            num_waiting=run.num_waiting,
+            num_running=run.num_running,
+            num_finished=len(run.times),
+            is_in_fluid=is_in_fluid,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """Facts of a run at its end (rule K1): ``true_cost_kvtt`` is useful service, at least 1."""
+    """Facts of a run at its end (rule K1): ``true_cost_kvtt`` is useful service, at least 1.
+
+    ``flow`` is what the fluid system goes on with until V gets to the true finish; None if it has
+    done with the run.
+    """
 
     run_id: str
     application: str
@@ -118,6 +139,7 @@ class EndedRun:
     finished_at_s: float
     prompt_length: int | None
     num_inferences: int
+    flow: Flow | None = None
 
     @property
     def jct_s(self) -> float:

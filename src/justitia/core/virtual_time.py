@@ -13,6 +13,7 @@ instead of what was delivered; nothing else changes.
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from justitia.core.errors import InvariantError
 from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks, service_ticks
@@ -21,6 +22,14 @@ from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks, service_ticks
 @dataclass(slots=True)
 class _Flow:
     finish: Ticks
+    weight: NanoWeight
+
+
+class Flow(NamedTuple):
+    """One run in the fluid system; ascending order is the order of departure (rule V3)."""
+
+    finish: Ticks
+    sequence: int
     weight: NanoWeight
 
 

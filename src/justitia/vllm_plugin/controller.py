@@ -1,15 +1,18 @@
 """The order and the books of one engine, without vLLM: what the scheduler hooks call.
 
 All methods run in the engine's own thread. What others may look at (the session's thread) stands in
-``RunBook``, in ``finished`` and in ``Gauges``, and is written so that it can be read at any moment.
+``RunBook`` and in ``Gauges``, and is written so that it can be read at any moment.
 """
 
 import re
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import islice
 from typing import Final, Protocol
 
+from justitia.core.limits import is_usable_id
 from justitia.core.policies import Inference, Policy, Service, make_policy
 from justitia.core.units import Ticks
 from justitia.vllm_plugin.directives import Directive, Inbox, RunTag
@@ -23,7 +26,8 @@ from justitia.vllm_plugin.run_book import OpenRun, RunBook
 from justitia.vllm_plugin.settings import Settings
 
 _MAX_EARLY_TAGS: Final = 100_000
-_MAX_FINISHED: Final = 100_000
+#: Runs that one step closes at most: each costs the engine some 50 us.
+_MAX_CLOSED: Final = 50
 _HOUSEKEEPING_PERIOD_S: Final = 0.05
 _COMPONENT_BITS: Final = 64
 _COPY_PREFIX: Final = re.compile(r"^\d+_(?=.)")
@@ -56,12 +60,13 @@ class EngineController:
     gauges: Gauges = field(default_factory=Gauges)
     inbox: Inbox = field(default_factory=Inbox)
     queues: list[OrderedQueue] = field(default_factory=list)
-    finished: deque[FinishedInference] = field(default_factory=deque)
     #: Runs whose key has changed since ``take_retagged``.
     retagged: set[str] = field(default_factory=set)
     is_shadow: bool = False
     is_degraded: bool = False
     service_value: Ticks | None = None
+    #: Runs that the service has ended and that are yet to be closed.
+    _to_end: dict[str, None] = field(default_factory=dict)
     _early_tags: OrderedDict[str, RunTag] = field(default_factory=OrderedDict)
     _outputs: OutputLengths = field(init=False)
     _num_arrivals: int = 0
@@ -74,11 +79,15 @@ class EngineController:
         self.runs = RunBook(is_reported, self.layout.shares)
         self._outputs = OutputLengths(self.limits)
         self.local = LocalTags(self.settings.default_cost_kvtt, self.limits.kv_capacity_tokens)
-        for application, weight in self.settings.weight_by_application().items():
-            self.local.set_weight(application, weight)
-        self.is_shadow = self.settings.mode == "shadow"
+        self.local.set_weights(self.settings.weight_by_application())
+        self.is_shadow = self._is_own_shadow
 
     # -- order ----------------------------------------------------
+
+    @property
+    def _is_own_shadow(self) -> bool:
+        """Whether this engine's own setting keeps it in shadow mode, whatever the pool's is."""
+        return self.settings.mode == "shadow"
 
     @property
     def is_stock_order(self) -> bool:
@@ -156,51 +165,57 @@ class EngineController:
         """It is computed from this step on, for the first time or again."""
         if self.ledger.admit(inference, self.clock()):
             inference.cached_tokens = cached_tokens
-            self._charge_policy(inference.run, Service(prompt_tokens=inference.prompt_tokens))
+            if self.policy.counts_tokens:
+                service = Service(prompt_tokens=inference.prompt_tokens)
+                self._charge_policy(inference.run, service)
         self.runs.note(inference.run)
 
     def preempted(self, inference: OpenInference) -> None:
         """It lost its blocks."""
-        self.ledger.preempt(inference)
+        self.ledger.preempt(inference, self.clock())
         self.runs.note(inference.run)
 
     def parked(self, inference: OpenInference) -> None:
         """It stopped without ending."""
-        self.ledger.park(inference)
+        self.ledger.park(inference, self.clock())
         self.runs.note(inference.run)
 
     def charge_output(self, generated: Sequence[tuple[OpenInference, int]]) -> None:
         """Inferences made output tokens; to be called before those that end are closed."""
         tokens_by_run: dict[OpenRun, int] = {}
+        is_counted = self.policy.counts_tokens
         for inference, num_tokens in generated:
             inference.output_tokens += num_tokens
-            tokens_by_run[inference.run] = tokens_by_run.get(inference.run, 0) + num_tokens
+            if is_counted:
+                tokens_by_run[inference.run] = tokens_by_run.get(inference.run, 0) + num_tokens
         for run, num_tokens in tokens_by_run.items():
             self._charge_policy(run, Service(output_tokens=num_tokens))
 
     def ended(self, inference_id: str, *, is_aborted: bool) -> None:
         """Close the books of an inference; nothing happens if they are closed."""
-        inference = self.ledger.close(inference_id)
+        now_s = self.clock()
+        inference = self.ledger.close(inference_id, now_s)
         if inference is None:
             return
-        now_s = self.clock()
         run = inference.run
         if not is_aborted:
             self._outputs.learn(run.application, inference.output_tokens)
         if self.runs.is_reported:
-            self._keep_finished(inference, now_s, is_aborted=is_aborted)
+            finished = self._finished(inference, now_s, is_aborted=is_aborted)
+            self.runs.keep_finished(run, finished)
         self.runs.note(run)
         if run.is_idle:
             self.runs.set_idle(run, now_s)
             if run.ends_when_idle:
-                self._close_run(run, now_s)
+                self._close_runs([run], now_s)
         self.kick()
 
     def forget(self, inference_id: str) -> None:
         """VLLM refused an inference that had been registered: as if it had never come."""
-        inference = self.ledger.close(inference_id)
+        now_s = self.clock()
+        inference = self.ledger.close(inference_id, now_s)
         if inference is not None and inference.run.is_idle:
-            self.runs.set_idle(inference.run, self.clock())
+            self.runs.set_idle(inference.run, now_s)
 
     # -- steps ----------------------------------------------------
 
@@ -210,32 +225,31 @@ class EngineController:
         now_s = self.clock()
         if directive is not None:
             self._apply(directive, now_s)
+        if self._to_end:
+            self._end_some(now_s)
         if now_s >= self._housekeeping_due_s:
             self._housekeeping_due_s = now_s + _HOUSEKEEPING_PERIOD_S
             self.local.settle(now_s)
-            for run in self.runs.overdue(now_s, self.settings.run_idle_timeout_s):
-                self._close_run(run, now_s)
+            timeout_s = self.settings.run_idle_timeout_s
+            self._close_runs(self.runs.overdue(now_s, timeout_s, most=_MAX_CLOSED), now_s)
 
     def charge_step(self, computed: Sequence[tuple[OpenInference, int]]) -> None:
         """Charge all inferences of a step.
 
         Each comes with the tokens it has in the KV cache after it.
         """
-        served: dict[OpenRun, int] = {}
-        charge = self.ledger.charge
-        for inference, computed_tokens in computed:
-            run = inference.run
-            if run not in served:
-                served[run] = run.useful_kvtt
-            charge(inference, computed_tokens)
-        if served:
-            self.gauges.steps += 1
-        for run, before_kvtt in served.items():
-            self.runs.note(run)
-            self.local.note_served(run)
-            useful_kvtt = run.useful_kvtt - before_kvtt
-            if useful_kvtt:
-                self._charge_policy(run, Service(useful_kvtt=useful_kvtt))
+        if not computed:
+            return
+        served = dict.fromkeys([inference.run for inference, _ in computed])
+        counts_kvtt = self.policy.counts_kvtt
+        before_kvtt = [run.useful_kvtt for run in served] if counts_kvtt else []
+        self.ledger.charge(computed)
+        self.gauges.steps += 1
+        self.runs.note_all(served)
+        self.local.note_served(served)
+        for run, before in zip(served, before_kvtt, strict=False):  # empty where nobody counts
+            if run.useful_kvtt > before:
+                self._charge_policy(run, Service(useful_kvtt=run.useful_kvtt - before))
 
     def _charge_policy(self, run: OpenRun, service: Service) -> None:
         if self.policy.charge(run.run_id, service):
@@ -250,10 +264,14 @@ class EngineController:
             self.gauges.malformed_identities += 1
         elif not identity.is_given:
             self.gauges.unidentified_inferences += 1
-        # The copies that n > 1 makes of one request differ in a leading "0_", "1_", ...
-        run_id = identity.run_id or _COPY_PREFIX.sub("", inference_id)
+        run_id = identity.run_id or _name_for(inference_id)
         run = self.runs.find(identity.application, run_id)
+        if run is not None and run.run_id in self._to_end:
+            self._end_run(run.run_id, now_s)
+            run = self.runs.find(identity.application, run_id)
         if run is not None:
+            if run.has_new_tag and run.tag is not None:
+                self._apply_tag(run, run.tag)
             return run
         run = self.runs.open(
             identity.application,
@@ -275,39 +293,50 @@ class EngineController:
         if early is not None:
             self._apply_tag(run, early)
 
-    def _close_run(self, run: OpenRun, now_s: float) -> None:
-        self.runs.close(run)
-        self.policy.end_run(run.run_id)
-        self.local.end_run(run, now_s)
-        self.retagged.discard(run.run_id)
+    def _close_runs(self, runs: list[OpenRun], now_s: float) -> None:
+        if not runs:
+            return
+        self.local.end_runs(runs, now_s)
+        for run in runs:
+            self.runs.close(run)
+            self.policy.end_run(run.run_id)
+            self.retagged.discard(run.run_id)
 
     # -- directives ----------------------------------------------------
 
     def _apply(self, directive: Directive, now_s: float) -> None:
         self.gauges.refused_directives += directive.num_refused
-        for application, weight in directive.weights.items():
-            self.local.set_weight(application, weight)
+        if directive.weights:
+            self.local.set_weights(self.settings.weight_by_application() | directive.weights)
         self.local.set_default_cost(directive.default_cost_kvtt)
         if directive.value is not None:
             self.service_value = directive.value
             self.local.advance_to(directive.value, now_s)
-        for run_id in directive.ended_run_ids:
-            self._end_run(run_id, now_s)
+        self._to_end.update(directive.ended_run_ids)
         for tag in directive.tags.values():
-            run = self.runs.get(tag.run_id)
-            if run is None:
-                self._keep_early(tag)
-            else:
-                self._apply_tag(run, tag)
+            self._take_tag(tag)
         if directive.tags:
             delay_s = max(0.0, now_s - directive.received_at_s)
             self.gauges.tag_delay_s = max(self.gauges.tag_delay_s, delay_s)
-        if directive.is_shadow is not None and directive.is_shadow != self.is_shadow:
-            self.is_shadow = directive.is_shadow
-            self._reorder()
+        if directive.is_shadow is not None:
+            is_shadow = directive.is_shadow or self._is_own_shadow
+            if is_shadow != self.is_shadow:
+                self.is_shadow = is_shadow
+                self._reorder()
+
+    def _take_tag(self, tag: RunTag) -> None:
+        """Apply a tag now if it orders anything now: after a pause they may come by the 100,000."""
+        self._to_end.pop(tag.run_id, None)
+        run = self.runs.get(tag.run_id)
+        if run is None:
+            self._keep_early(tag)
+        elif run.is_idle:
+            run.tag, run.has_new_tag = tag, True
+        elif run.tag != tag:
+            self._apply_tag(run, tag)
 
     def _apply_tag(self, run: OpenRun, tag: RunTag) -> None:
-        run.tag = tag
+        run.tag, run.has_new_tag = tag, False
         has_moved = self.policy.set_finish(run.run_id, tag.finish, tag.sequence)
         if tag.estimate is not None:
             has_moved |= self.policy.set_cost(run.run_id, tag.estimate.cost_kvtt)
@@ -321,33 +350,48 @@ class EngineController:
         if len(self._early_tags) > _MAX_EARLY_TAGS:
             self._early_tags.popitem(last=False)
 
+    def _end_some(self, now_s: float) -> None:
+        """Close runs that the service has ended, as many as one step bears."""
+        for run_id in list(islice(self._to_end, _MAX_CLOSED)):
+            self._end_run(run_id, now_s)
+
     def _end_run(self, run_id: str, now_s: float) -> None:
+        self._to_end.pop(run_id, None)
         self._early_tags.pop(run_id, None)
         run = self.runs.get(run_id)
         if run is None:
             return
         run.ends_when_idle = True
         if run.is_idle:
-            self._close_run(run, now_s)
+            self._close_runs([run], now_s)
 
     # -- what is kept ----------------------------------------------------
 
-    def _keep_finished(self, inference: OpenInference, now_s: float, *, is_aborted: bool) -> None:
-        if len(self.finished) >= _MAX_FINISHED:
-            self.finished.popleft()
-            self.gauges.lost_finished += 1
-        started_at_s = now_s if inference.started_at_s is None else inference.started_at_s
-        self.finished.append(
-            FinishedInference(
-                inference.run.run_id,
-                inference.prompt_tokens,
-                inference.cached_tokens,
-                inference.output_tokens,
-                inference.num_preemptions,
-                inference.useful_shares // self.layout.shares,
-                is_aborted,
-                inference.arrived_at_s,
-                started_at_s,
-                now_s,
-            )
+    def _finished(
+        self, inference: OpenInference, now_s: float, *, is_aborted: bool
+    ) -> FinishedInference:
+        return FinishedInference(
+            inference.run.run_id,
+            inference.prompt_tokens,
+            inference.cached_tokens,
+            inference.output_tokens,
+            inference.num_preemptions,
+            inference.useful_shares // self.layout.shares,
+            is_aborted,
+            inference.arrived_at_s,
+            now_s if inference.started_at_s is None else inference.started_at_s,
+            now_s,
+            inference.computed_s,
         )
+
+
+def _name_for(inference_id: str) -> str:
+    """Name a run after its only inference.
+
+    The copies that n > 1 makes of one request differ in a leading "0_", "1_", ... and are one run.
+    An inference's id is partly the client's choice; what the service would refuse is hashed.
+    """
+    name = _COPY_PREFIX.sub("", inference_id)
+    if is_usable_id(name):
+        return name
+    return sha256(name.encode(errors="surrogatepass")).hexdigest()

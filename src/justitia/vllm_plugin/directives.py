@@ -36,6 +36,7 @@ class Directive:
     is_shadow: bool | None = None
     value: Ticks | None = None
     default_cost_kvtt: int = 0
+    #: All weights there are, or none: nothing new.
     weights: dict[str, float] = field(default_factory=dict)
     #: Parts of messages that were refused.
     num_refused: int = 0
@@ -55,7 +56,7 @@ class Directive:
         self.is_shadow = self.is_shadow if later.is_shadow is None else later.is_shadow
         self.value = self.value if later.value is None else later.value
         self.default_cost_kvtt = later.default_cost_kvtt or self.default_cost_kvtt
-        self.weights.update(later.weights)
+        self.weights = later.weights or self.weights
         self.num_refused += later.num_refused
 
 

@@ -23,14 +23,16 @@ class Gauges:
     malformed_identities: int = 0
     internal_errors: int = 0
     refused_directives: int = 0
-    lost_finished: int = 0
     #: Longest time from a tag's arrival in this process to its use; the reader sets it back.
     tag_delay_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedInference:
-    """Facts of an inference at its end; times on the engine's clock."""
+    """Facts of an inference at its end; times on the engine's clock.
+
+    ``computed_s`` is the time in which it ran, without queueing after preemptions.
+    """
 
     run_id: str
     prompt_tokens: int
@@ -42,3 +44,4 @@ class FinishedInference:
     arrived_at_s: float
     started_at_s: float
     finished_at_s: float
+    computed_s: float

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from justitia.core.limits import is_usable_id
+
 RUN_ID_HEADER: Final = b"x-justitia-run-id"
 APPLICATION_HEADER: Final = b"x-justitia-application"
 RUN_ID_ARGUMENT: Final = "justitia_run_id"
@@ -18,7 +20,6 @@ APPLICATION_ARGUMENT: Final = "justitia_application"
 #: vLLM's own header whose value reaches the engine core.
 SESSION_HEADER: Final = b"x-session-id"
 
-MAX_ID_CHARS: Final = 256
 _PREFIX: Final = "justitia-identity-1"
 _SEPARATOR: Final = ":"
 
@@ -43,13 +44,9 @@ MALFORMED: Final = Identity(is_malformed=True)
 
 def make_identity(run_id: str, application: str) -> Identity:
     """Check what a client sent: 1 to 256 printable characters, or empty for not sent."""
-    if _is_bad(run_id) or _is_bad(application):
+    if any(text and not is_usable_id(text) for text in (run_id, application)):
         return MALFORMED
     return Identity(run_id, application)
-
-
-def _is_bad(text: str) -> bool:
-    return bool(text) and (len(text) > MAX_ID_CHARS or not text.isprintable() or text.isspace())
 
 
 def from_headers(headers: Iterable[tuple[bytes, bytes]]) -> Identity:

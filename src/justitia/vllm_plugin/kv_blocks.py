@@ -78,12 +78,13 @@ class BlockTable:
     _payer: dict[int, Holding] = field(default_factory=dict)
     #: Others who hold a block, in order; only blocks with more than one holder are here.
     _others: dict[int, list[Holding]] = field(default_factory=dict)
-    _is_plain: bool = field(init=False)
-    _plain_block_tokens: int = field(init=False)
+    #: Tokens in a block where there is one group that gives nothing back, as in nearly every model;
+    #: else 0.
+    plain_block_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._is_plain = self.layout.groups == (GroupKind.FULL,)
-        self._plain_block_tokens = self.layout.block_tokens(0) if self._is_plain else 0
+        is_plain = self.layout.groups == (GroupKind.FULL,)
+        self.plain_block_tokens = self.layout.block_tokens(0) if is_plain else 0
 
     @property
     def num_paid(self) -> int:
@@ -143,8 +144,6 @@ class BlockTable:
         A group holds what has been computed so far, less what it has given back, less what others
         pay for.
         """
-        if self._is_plain:  # nearly every model: one group that gives nothing back
-            return max(1, computed_tokens - holding.num_foreign[0] * self._plain_block_tokens)
         total = 0
         for group, kind in enumerate(self.layout.groups):
             held = len(holding.by_group[group])

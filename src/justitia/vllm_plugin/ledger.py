@@ -5,6 +5,7 @@ tokens that it holds. Steps that only compute again what a preemption threw away
 or below the highest mark reached before, are wasted; all others are useful.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from justitia.vllm_plugin.kv_blocks import BlockTable, Holding, KvLayout
@@ -23,6 +24,9 @@ class OpenInference:
     prompt_tokens: int
     holding: Holding
     started_at_s: float | None = None
+    #: Since when it is computed this time, and how long it was before.
+    running_since_s: float = 0.0
+    computed_s: float = 0.0
     cached_tokens: int = 0
     output_tokens: int = 0
     num_preemptions: int = 0
@@ -55,6 +59,11 @@ class Ledger:
     def __contains__(self, inference_id: str) -> bool:
         return inference_id in self._open
 
+    @property
+    def inferences(self) -> Mapping[str, OpenInference]:
+        """All open inferences by id; to be read only."""
+        return self._open
+
     def get(self, inference_id: str) -> OpenInference | None:
         """Look up an open inference."""
         return self._open.get(inference_id)
@@ -86,6 +95,7 @@ class Ledger:
         """It is computed from now on; True if this is the first time."""
         if not inference.is_running:
             inference.is_running = True
+            inference.running_since_s = now_s
             inference.run.num_waiting -= 1
             inference.run.num_running += 1
             self.num_running += 1
@@ -94,36 +104,46 @@ class Ledger:
             inference.started_at_s = now_s
         return is_first
 
-    def park(self, inference: OpenInference) -> None:
+    def park(self, inference: OpenInference, now_s: float) -> None:
         """It waits again and keeps its blocks: streaming input that will go on later."""
         if inference.is_running:
-            inference.is_running = False
-            inference.run.num_running -= 1
+            self._stop(inference, now_s)
             inference.run.num_waiting += 1
-            self.num_running -= 1
 
-    def preempt(self, inference: OpenInference) -> None:
+    def _stop(self, inference: OpenInference, now_s: float) -> None:
+        inference.is_running = False
+        inference.computed_s += max(0.0, now_s - inference.running_since_s)
+        inference.run.num_running -= 1
+        self.num_running -= 1
+
+    def preempt(self, inference: OpenInference, now_s: float) -> None:
         """It lost its blocks and waits again."""
-        self.park(inference)
+        self.park(inference, now_s)
         self.blocks.release(inference.holding)
         inference.num_preemptions += 1
         self.num_preemptions += 1
 
-    def charge(self, inference: OpenInference, computed_tokens: int) -> int:
-        """Charge one step that ends with ``computed_tokens`` in the KV cache.
+    def charge(self, computed: Sequence[tuple[OpenInference, int]]) -> None:
+        """Charge one step of inferences, each with the tokens that it then has in the KV cache.
 
-        Returns the useful shares.
+        Runs for everything that is computed in every step of the engine, so it calls little.
         """
-        shares = self.blocks.charged_shares(inference.holding, computed_tokens)
-        run = inference.run
-        if computed_tokens <= inference.mark_tokens:
-            inference.wasted_shares += shares
-            run.wasted_shares += shares
-            return 0
-        inference.mark_tokens = computed_tokens
-        inference.useful_shares += shares
-        run.useful_shares += shares
-        return shares
+        charged_shares = self.blocks.charged_shares
+        block_tokens = self.blocks.plain_block_tokens
+        for inference, computed_tokens in computed:
+            if block_tokens:  # what ``charged_shares`` comes to
+                shares = computed_tokens - inference.holding.num_foreign[0] * block_tokens
+                if shares < 1:  # noqa: PLR1730 - max() is a call
+                    shares = 1
+            else:
+                shares = charged_shares(inference.holding, computed_tokens)
+            if computed_tokens > inference.mark_tokens:
+                inference.mark_tokens = computed_tokens
+                inference.useful_shares += shares
+                inference.run.useful_shares += shares
+            else:
+                inference.wasted_shares += shares
+                inference.run.wasted_shares += shares
 
     def reject_drafts(self, inference: OpenInference, computed_tokens: int) -> None:
         """Speculative tokens were rejected.
@@ -132,15 +152,14 @@ class Ledger:
         """
         inference.mark_tokens = min(inference.mark_tokens, computed_tokens)
 
-    def close(self, inference_id: str) -> OpenInference | None:
+    def close(self, inference_id: str, now_s: float) -> OpenInference | None:
         """Close the books of an inference; None if they are closed already."""
         inference = self._open.pop(inference_id, None)
         if inference is None:
             return None
         self.blocks.release(inference.holding)
         if inference.is_running:
-            self.num_running -= 1
-            inference.run.num_running -= 1
+            self._stop(inference, now_s)
         else:
             inference.run.num_waiting -= 1
         return inference

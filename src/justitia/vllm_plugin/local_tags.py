@@ -4,7 +4,9 @@ A new run is ordered at once by a provisional tag (rule E2). While the service i
 takes the place of that one within milliseconds; while it is away the local one is what counts.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from justitia.core.engines import EngineReport, RunReport
@@ -35,7 +37,7 @@ class LocalTags:
     _pool: Pool = field(default_factory=Pool)
     _ladder: Ladder = field(init=False)
     _weights: dict[str, NanoWeight] = field(default_factory=dict)
-    _served: dict[str, OpenRun] = field(default_factory=dict)
+    _served: dict[OpenRun, None] = field(default_factory=dict)
     _num_reports: int = 0
 
     def __post_init__(self) -> None:
@@ -55,21 +57,26 @@ class LocalTags:
         if cost_kvtt > 0:
             self._ladder.default_cost_kvtt = cost_kvtt
 
-    def set_weight(self, application: str, weight: float) -> None:
-        """Take an application's weight; open runs keep theirs until the service re-tags them."""
-        if application in self._weights or len(self._weights) < _MAX_WEIGHTS:
-            self._weights[application] = parse_weight(weight)
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Take the weights of all applications; those that are not among them have weight 1.
 
-    def note_served(self, run: OpenRun) -> None:
-        """A run has been charged since the last ``settle``."""
-        self._served[run.run_id] = run
+        Open runs keep theirs until the service re-tags them.
+        """
+        self._weights = {
+            application: parse_weight(weight)
+            for application, weight in islice(weights.items(), _MAX_WEIGHTS)
+        }
+
+    def note_served(self, runs: dict[OpenRun, None]) -> None:
+        """Runs have been charged since the last ``settle``."""
+        self._served.update(runs)
 
     def settle(self, now_s: float) -> None:
         """Let V grow by what was delivered (rules V1 and V4)."""
         if not self._served:
             return
         reports = tuple(
-            RunReport(run.run_id, run.useful_kvtt, run.wasted_kvtt) for run in self._served.values()
+            RunReport(run.run_id, run.useful_kvtt, run.wasted_kvtt) for run in self._served
         )
         self._served.clear()
         self._num_reports += 1
@@ -96,17 +103,20 @@ class LocalTags:
         if run_id in self._pool:
             self._pool.re_estimate(run_id, estimate)
 
-    def end_run(self, run: OpenRun, now_s: float) -> None:
-        """Close a run and learn its true cost (rule K1)."""
+    def end_runs(self, runs: Sequence[OpenRun], now_s: float) -> None:
+        """Close runs and learn their true costs (rule K1)."""
         self.settle(now_s)
-        if run.run_id not in self._pool:
-            return
-        ended = self._pool.end_run(run.run_id, now_s=now_s)
-        self._ladder.learn(
-            run.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
-        )
+        for run in runs:
+            if run.run_id in self._pool:
+                ended = self._pool.end_run(run.run_id, now_s=now_s)
+                self._ladder.learn(
+                    run.application,
+                    prompt_length=ended.prompt_length,
+                    cost_kvtt=ended.true_cost_kvtt,
+                )
         self._num_reports += 1
-        closing = EngineReport(_ENGINE, _ENGINE, self._num_reports, 0, closed=(run.run_id,))
+        closed = tuple(run.run_id for run in runs)
+        closing = EngineReport(_ENGINE, _ENGINE, self._num_reports, 0, closed=closed)
         self._pool.report(closing, now_s=now_s)
 
     def advance_to(self, value: Ticks, now_s: float) -> None:

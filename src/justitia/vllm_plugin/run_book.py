@@ -1,22 +1,32 @@
 """Runs that this engine knows, and which of them the scheduler service has to hear about.
 
-The engine's thread changes rows, the session's thread reads them; no lock is taken. A row enters
-the queue of changed rows when its flag is down; the reader lowers the flag *before* it reads the
-counters. So a change after the reading raises the flag again, and none is lost.
+The engine's thread changes rows, the session's thread reads them; no lock is taken, because single
+operations on dictionaries and lists are whole. A row enters the queue of changed rows when its flag
+is down; the reader lowers the flag *before* it reads the counters. So a change after the reading
+raises the flag again, and none is lost.
+
+Where the service is away, or does not read, closed runs that it never heard of are not kept: what
+they got goes into one pair of totals.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
 from justitia.core.errors import InvariantError
+from justitia.core.limits import MAX_ID_CHARS
 from justitia.vllm_plugin.directives import RunTag
-from justitia.vllm_plugin.identity import MAX_ID_CHARS
+from justitia.vllm_plugin.facts import FinishedInference
 
 #: Runs remembered while nothing of them is in flight; beyond, the one idle for longest is closed.
 MAX_IDLE_RUNS: Final = 100_000
+#: Rows that wait for the service before closed ones that it never heard of are folded.
+MAX_UNHEARD: Final = 2_000
+#: Finished inferences that wait for the service.
+MAX_FINISHED: Final = 100_000
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +51,10 @@ class OpenRun:
     last_seen_s: float = 0.0
     #: The service's tag; None: it has none yet, or none any more.
     tag: RunTag | None = None
+    #: The tag has yet to be applied: it came while nothing of the run was in flight.
+    has_new_tag: bool = False
+    #: Inferences that the service has yet to hear of.
+    finished: list[FinishedInference] = field(default_factory=list)
     #: The service has been told of it in this session.
     is_announced: bool = False
     is_closed: bool = False
@@ -69,7 +83,14 @@ class RunBook:
     is_reported: bool = False
     shares_per_kvtt: int = 1
     max_idle_runs: int = MAX_IDLE_RUNS
-    changed: deque[OpenRun] = field(default_factory=deque)
+    changed: OrderedDict[OpenRun, None] = field(default_factory=OrderedDict)
+    #: What closed runs got that the service will not hear of one by one, in shares of kvtt.
+    unowned_useful_shares: int = 0
+    unowned_wasted_shares: int = 0
+    num_lost_finished: int = 0
+    #: Finished inferences kept, by the engine's thread, and taken, by the session's.
+    _num_kept: int = 0
+    _num_taken: int = 0
     _rows: dict[str, OpenRun] = field(default_factory=dict)
     _by_client_key: dict[tuple[str, str], OpenRun] = field(default_factory=dict)
     _idle: OrderedDict[str, OpenRun] = field(default_factory=OrderedDict)
@@ -77,6 +98,12 @@ class RunBook:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def unowned_kvtt(self) -> tuple[int, int]:
+        """Useful and wasted service of the folded runs in whole kvtt."""
+        shares = self.shares_per_kvtt
+        return self.unowned_useful_shares // shares, self.unowned_wasted_shares // shares
 
     def __iter__(self) -> Iterator[OpenRun]:
         return iter(list(self._rows.values()))
@@ -134,7 +161,56 @@ class RunBook:
         """Something about a run has changed: the service is to hear of it."""
         if self.is_reported and not row.is_changed:
             row.is_changed = True
-            self.changed.append(row)
+            self.changed[row] = None
+
+    def note_all(self, rows: Iterable[OpenRun]) -> None:
+        """``note`` for all runs that a step has served."""
+        if self.is_reported:
+            for row in rows:
+                if not row.is_changed:
+                    row.is_changed = True
+                    self.changed[row] = None
+
+    def keep_finished(self, row: OpenRun, inference: FinishedInference) -> None:
+        """Keep an inference for the next report; beyond ``MAX_FINISHED`` it is lost."""
+        if self._num_kept - self._num_taken >= MAX_FINISHED:
+            self.num_lost_finished += 1
+            return
+        self._num_kept += 1
+        row.finished.append(inference)
+
+    # -- the session's thread ----------------------------------------------------
+
+    def next_changed(self, seen: Container[str]) -> OpenRun | None:
+        """Take the row that has waited longest; None if there is none or its id is in ``seen``.
+
+        A run that was closed and came back has two rows of one id: its counters start again, in a
+        report of their own.
+        """
+        try:
+            row, _ = self.changed.popitem(last=False)
+        except KeyError:
+            return None
+        if row.run_id in seen:
+            self.put_back(row)
+            return None
+        return row
+
+    def put_back(self, row: OpenRun) -> None:
+        """There is more to say of a row: it is the first of the next report."""
+        row.is_changed = True
+        self.changed[row] = None
+        with suppress(KeyError):  # the engine's thread may have folded it
+            self.changed.move_to_end(row, last=False)
+
+    def take_finished(self, row: OpenRun, most: int) -> list[FinishedInference]:
+        """Take what has been kept of a run, the oldest first."""
+        taken = row.finished[:most]
+        del row.finished[: len(taken)]
+        self._num_taken += len(taken)
+        return taken
+
+    # -- idle and closed ----------------------------------------------------
 
     def set_busy(self, row: OpenRun) -> None:
         """Something of the run is in flight."""
@@ -146,12 +222,13 @@ class RunBook:
         self._idle[row.run_id] = row
         self._idle.move_to_end(row.run_id)
 
-    def overdue(self, now_s: float, timeout_s: float) -> list[OpenRun]:
-        """List the runs that have been idle for too long, or that are too many."""
+    def overdue(self, now_s: float, timeout_s: float, *, most: int) -> list[OpenRun]:
+        """List up to ``most`` of the runs that have been idle for too long, or are too many."""
         rows: list[OpenRun] = []
         for row in self._idle.values():
             is_one_too_many = len(self._idle) - len(rows) > self.max_idle_runs
-            if not is_one_too_many and now_s - row.last_seen_s < timeout_s:
+            is_overdue = is_one_too_many or now_s - row.last_seen_s >= timeout_s
+            if not is_overdue or len(rows) == most:
                 break
             rows.append(row)
         return rows
@@ -162,4 +239,23 @@ class RunBook:
         self._rows.pop(row.run_id, None)
         self._by_client_key.pop((row.application, row.client_run_id), None)
         self._idle.pop(row.run_id, None)
-        self.note(row)
+        if not self._fold(row):
+            self.note(row)
+
+    def _fold(self, row: OpenRun) -> bool:
+        """Add a closed run to the totals instead, if the service does not keep up."""
+        if self._is_heard(row) or len(self.changed) <= MAX_UNHEARD:
+            return False
+        if self.changed.pop(row, self) is self:  # the session's thread has it in hand
+            return False
+        if self._is_heard(row):  # by a Hello, just now
+            self.changed[row] = None
+            return False
+        self.unowned_useful_shares += row.useful_shares
+        self.unowned_wasted_shares += row.wasted_shares
+        self._num_kept -= len(row.finished)
+        return True
+
+    @staticmethod
+    def _is_heard(row: OpenRun) -> bool:
+        return row.is_announced

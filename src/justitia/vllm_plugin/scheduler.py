@@ -6,7 +6,7 @@ error of it reaches a step: it is logged once, counted, and the engine goes on i
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from vllm.v1.core.sched.request_queue import RequestQueue, SchedulingPolicy
@@ -128,32 +128,42 @@ class JustitiaMixin:
         for request_id in output.preempted_req_ids or ():
             if (inference := ledger.get(request_id)) is not None:
                 controller.preempted(inference)
-        admitted, extended = _granted_blocks(output)
-        scheduled = [ledger.get(request_id) for request_id in output.num_scheduled_tokens]
-        planned = [inference for inference in scheduled if inference is not None]
-        for inference in planned:
-            if inference.inference_id in admitted:
-                self._justitia_admit(inference)
-        if controller.layout.is_append_only:
-            # In the order in which vLLM planned them: of several that take a block in the same
-            # step, the first one pays for it.
-            for inference in planned:
-                if (ids := admitted.get(inference.inference_id)) is not None:
-                    ledger.blocks.match(inference.holding, ids)
-                elif (ids := extended.get(inference.inference_id)) is not None:
-                    ledger.blocks.extend(inference.holding, ids)
-        else:
-            self._justitia_recount(planned)
-        self._justitia_charge(planned)
+        inferences, requests = ledger.inferences, self.requests
+        computed = [
+            (inferences[request_id], requests[request_id].num_computed_tokens)
+            for request_id in output.num_scheduled_tokens
+            if request_id in inferences
+        ]
+        self._justitia_note_blocks(output, computed)
+        controller.charge_step(computed)
         for request_id in output.finished_req_ids:
             self._justitia_close_if_gone(request_id)
         pool = self.kv_cache_manager.block_pool
         used_blocks = pool.num_gpu_blocks - 1 - pool.get_num_free_blocks()
         controller.gauges.kv_used_tokens = controller.layout.tokens_of_blocks(used_blocks)
 
-    def _justitia_admit(self, inference: OpenInference) -> None:
-        stats = self.requests[inference.inference_id].prefill_stats
-        self.justitia.admitted(inference, 0 if stats is None else stats.num_cached_tokens)
+    def _justitia_note_blocks(
+        self, output: Any, planned: Sequence[tuple[OpenInference, int]]
+    ) -> None:
+        """Note who was admitted and which blocks everybody got.
+
+        In the order in which vLLM planned it, what ran already first: of several that take a block
+        in the same step, the first one pays for it.
+        """
+        admitted, extended = _granted_blocks(output)
+        newly = [i for i, _ in planned if i.inference_id in admitted] if admitted else []
+        for inference in newly:
+            stats = self.requests[inference.inference_id].prefill_stats
+            self.justitia.admitted(inference, 0 if stats is None else stats.num_cached_tokens)
+        if not self.justitia.layout.is_append_only:
+            self._justitia_recount([inference for inference, _ in planned])
+            return
+        ledger = self.justitia.ledger
+        for request_id, ids in extended:
+            if (running := ledger.get(request_id)) is not None:
+                ledger.blocks.extend(running.holding, ids)
+        for inference in newly:
+            ledger.blocks.match(inference.holding, admitted[inference.inference_id])
 
     def _justitia_recount(self, planned: list[OpenInference]) -> None:
         """Blocks may have been given back: look at the manager's own lists."""
@@ -164,12 +174,6 @@ class JustitiaMixin:
         for inference, ids in zip(planned, lists, strict=True):
             blocks.match(inference.holding, ids)
 
-    def _justitia_charge(self, planned: list[OpenInference]) -> None:
-        requests = self.requests
-        self.justitia.charge_step(
-            [(i, requests[i.inference_id].num_computed_tokens) for i in planned]
-        )
-
     def _justitia_note_output(self, scheduler_output: Any, result: Any) -> None:
         ledger = self.justitia.ledger
         for request_id in scheduler_output.scheduled_spec_decode_tokens:
@@ -179,10 +183,11 @@ class JustitiaMixin:
                 ledger.reject_drafts(inference, computed_tokens)
         generated: list[tuple[OpenInference, int]] = []
         stopped: list[tuple[str, bool]] = []
+        inferences = ledger.inferences
         for outputs in result.values():
             for output in outputs.outputs:
-                inference = ledger.get(output.request_id)
-                if inference is not None and output.new_token_ids:
+                if output.new_token_ids and output.request_id in inferences:
+                    inference = inferences[output.request_id]
                     generated.append((inference, len(output.new_token_ids)))
                 if output.finish_reason is not None:
                     is_aborted = str(output.finish_reason) in {"abort", "error"}
@@ -239,17 +244,20 @@ class JustitiaMixin:
         self._justitia_set_victim_rule()
 
 
-def _granted_blocks(output: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _granted_blocks(output: Any) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
     """Blocks that a step gave out, by request.
 
     All of those admitted, the new ones of those that ran.
     """
     admitted = {new.req_id: new.block_ids for new in output.scheduled_new_reqs}
-    extended = {}
     cached = output.scheduled_cached_reqs
-    for request_id, new_ids in zip(cached.req_ids, cached.new_block_ids, strict=True):
+    granted = zip(cached.req_ids, cached.new_block_ids, strict=True)
+    if not cached.resumed_req_ids:
+        return admitted, [(i, new_ids) for i, new_ids in granted if new_ids is not None]
+    extended = []
+    for request_id, new_ids in granted:
         if request_id in cached.resumed_req_ids:
             admitted[request_id] = new_ids or ()
         elif new_ids is not None:
-            extended[request_id] = new_ids
+            extended.append((request_id, new_ids))
     return admitted, extended

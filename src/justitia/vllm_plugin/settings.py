@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from justitia.core.errors import InvalidValueError
+from justitia.core.limits import MAX_ID_CHARS, is_usable_id
 from justitia.core.policies import make_policy
 
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
-_MAX_ID_CHARS: Final = 256
 _MODES: Final = ("enforce", "shadow")
 
 
@@ -46,10 +46,12 @@ class Settings:
     #: Least time between two reports, seconds; 20 a second keep the engine's own thread free.
     #: JUSTITIA_REPORT_PERIOD_S
     report_period_s: float = 0.05
-    #: ``shadow``: measure and report, serve in stock order; the service can change it.
-    #: JUSTITIA_MODE
+    #: ``shadow``: measure and report, serve in stock order, whatever the pool's mode is; an engine
+    #: with ``enforce`` follows the pool. JUSTITIA_MODE
     mode: str = "enforce"
     #: A run with nothing in flight for this long is over here; if it comes back it is a new one.
+    #: Longer than the service's own timeouts (60 s unless an application sets another), since the
+    #: service decides and tells the engine; this one is for runs that it cannot tell of.
     #: JUSTITIA_RUN_IDLE_TIMEOUT_S
     run_idle_timeout_s: float = 300.0
     #: Cost of a run that nobody has estimated, kvtt, until the service says another.
@@ -170,8 +172,8 @@ def _check_address(address: str) -> None:
 
 
 def _check_name(name: str, value: str) -> None:
-    if not 1 <= len(value) <= _MAX_ID_CHARS or not value.isprintable():
-        raise SettingsError(f"{name} must have 1 to {_MAX_ID_CHARS} printable characters")
+    if not is_usable_id(value):
+        raise SettingsError(f"{name} must have 1 to {MAX_ID_CHARS} printable characters")
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:

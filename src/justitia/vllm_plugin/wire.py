@@ -11,11 +11,11 @@ from typing import Any, Final
 from justitia.api.v1 import common_pb2, engine_pb2
 from justitia.core.errors import InvalidValueError
 from justitia.core.estimates import Estimate, Source, require_cost_kvtt
+from justitia.core.limits import MAX_ID_CHARS
 from justitia.core.units import Ticks, parse_weight, ticks_to_kvtt
 from justitia.vllm_plugin.controller import EngineController
 from justitia.vllm_plugin.directives import Directive, RunTag
 from justitia.vllm_plugin.facts import FinishedInference
-from justitia.vllm_plugin.identity import MAX_ID_CHARS
 from justitia.vllm_plugin.run_book import OpenRun
 
 MAX_RUNS_PER_HELLO: Final = 5_000
@@ -53,9 +53,11 @@ def hellos(
     controller: EngineController, facts: EngineFacts, now_s: float
 ) -> Iterator[engine_pb2.EngineMessage]:
     """Introduce the engine with all runs it knows, split into messages of bounded size."""
-    rows = list(controller.runs)
-    for row in rows:
+    rows = []
+    for row in controller.runs:
         row.is_announced = True
+        if not row.is_closed:  # meanwhile: see RunBook.close
+            rows.append(row)
     pages = [rows[i : i + MAX_RUNS_PER_HELLO] for i in range(0, len(rows), MAX_RUNS_PER_HELLO)]
     for number, page in enumerate(pages or [[]]):
         hello = _hello(controller, facts)
@@ -80,6 +82,7 @@ def _hello(controller: EngineController, facts: EngineFacts) -> engine_pb2.Hello
         model=facts.model,
         steps=controller.gauges.steps,
     )
+    hello.unowned_useful_kvtt, hello.unowned_wasted_kvtt = controller.runs.unowned_kvtt
     if controller.service_value is not None:
         hello.last_virtual_time.CopyFrom(virtual_time(controller.service_value))
     return hello
@@ -94,6 +97,8 @@ def _known_run(row: OpenRun, now_s: float) -> engine_pb2.KnownRun:
         num_waiting=row.num_waiting,
         num_running=row.num_running,
         age_s=max(0.0, now_s - row.arrived_at_s),
+        ends_when_idle=row.ends_when_idle,
+        prompt_tokens=min(row.prompt_tokens, _MAX_INT32),
     )
     tag = row.tag
     if tag is not None:
@@ -126,9 +131,7 @@ def report(
     """
     message = engine_pb2.Report(sequence=sequence)
     _add_runs(message, controller, now_s)
-    while controller.finished and len(message.finished) < MAX_ITEMS_PER_REPORT:
-        message.finished.append(_finished(controller.finished.popleft(), now_s))
-    if not (is_due or message.runs or message.finished or message.closed_run_ids):
+    if not (is_due or message.runs):
         return None
     gauges = controller.gauges
     message.steps = gauges.steps
@@ -138,37 +141,53 @@ def report(
     message.num_waiting = max(0, len(controller.ledger) - controller.ledger.num_running)
     message.unidentified_inferences = gauges.unidentified_inferences
     message.malformed_identities = gauges.malformed_identities
+    message.unowned_useful_kvtt, message.unowned_wasted_kvtt = controller.runs.unowned_kvtt
     message.tag_delay_s, gauges.tag_delay_s = gauges.tag_delay_s, 0.0
     return engine_pb2.EngineMessage(report=message)
 
 
 def has_more(controller: EngineController) -> bool:
     """Whether a report would have something to say."""
-    return bool(controller.runs.changed or controller.finished)
+    return bool(controller.runs.changed)
 
 
 def _add_runs(message: engine_pb2.Report, controller: EngineController, now_s: float) -> None:
-    changed, seen = controller.runs.changed, set()
-    while changed and len(message.runs) < MAX_ITEMS_PER_REPORT:
-        if changed[0].run_id in seen:
-            return  # closed and back: its counters start again, in a report of their own
-        row = changed.popleft()
+    """Fill a report: each run with its finished inferences, so that the two never part."""
+    book, seen = controller.runs, set[str]()
+    unsaid = []
+    while len(message.runs) < MAX_ITEMS_PER_REPORT > len(message.finished):
+        row = book.next_changed(seen)
+        if row is None:
+            break
         seen.add(row.run_id)
-        row.is_changed = False  # before the counters are read: see RunBook
-        message.runs.append(
-            engine_pb2.RunProgress(
-                run_id=row.run_id,
-                useful_kvtt=row.useful_kvtt,
-                wasted_kvtt=row.wasted_kvtt,
-                num_waiting=row.num_waiting,
-                num_running=row.num_running,
-            )
-        )
-        if not row.is_announced:
+        row.is_changed = False  # before anything is read: see RunBook
+        is_closed = row.is_closed
+        message.runs.append(_progress(row))
+        finished = book.take_finished(row, MAX_ITEMS_PER_REPORT - len(message.finished))
+        message.finished.extend(_finished(inference, now_s) for inference in finished)
+        is_new = not row.is_announced
+        if is_new:
             row.is_announced = True
             message.new_runs.append(_new_run(row, now_s))
-        if row.is_closed:
+        # What is new and closed at once is not opened by the service: a run that was over quickly
+        # is closed a report later, so that its end counts.
+        is_quick = is_new and row.ends_when_idle and bool(finished)
+        if row.finished or (is_closed and is_quick):
+            unsaid.append(row)
+        elif is_closed:
             message.closed_run_ids.append(row.run_id)
+    for row in reversed(unsaid):
+        book.put_back(row)
+
+
+def _progress(row: OpenRun) -> engine_pb2.RunProgress:
+    return engine_pb2.RunProgress(
+        run_id=row.run_id,
+        useful_kvtt=row.useful_kvtt,
+        wasted_kvtt=row.wasted_kvtt,
+        num_waiting=row.num_waiting,
+        num_running=row.num_running,
+    )
 
 
 def _new_run(row: OpenRun, now_s: float) -> engine_pb2.NewRun:
@@ -193,6 +212,7 @@ def _finished(inference: FinishedInference, now_s: float) -> engine_pb2.Finished
         arrived_age_s=max(0.0, now_s - inference.arrived_at_s),
         started_age_s=max(0.0, now_s - inference.started_at_s),
         finished_age_s=max(0.0, now_s - inference.finished_at_s),
+        computed_s=inference.computed_s,
     )
 
 

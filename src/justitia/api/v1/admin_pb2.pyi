@@ -14,13 +14,26 @@ class Privacy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PRIVACY_TEXT: _ClassVar[Privacy]
     PRIVACY_HASHED: _ClassVar[Privacy]
     PRIVACY_NONE: _ClassVar[Privacy]
+
+class ObjectiveVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OBJECTIVE_VERDICT_UNSPECIFIED: _ClassVar[ObjectiveVerdict]
+    OBJECTIVE_VERDICT_NO_OBJECTIVE: _ClassVar[ObjectiveVerdict]
+    OBJECTIVE_VERDICT_TOO_FEW_RUNS: _ClassVar[ObjectiveVerdict]
+    OBJECTIVE_VERDICT_MET: _ClassVar[ObjectiveVerdict]
+    OBJECTIVE_VERDICT_MISSED: _ClassVar[ObjectiveVerdict]
 PRIVACY_UNSPECIFIED: Privacy
 PRIVACY_TEXT: Privacy
 PRIVACY_HASHED: Privacy
 PRIVACY_NONE: Privacy
+OBJECTIVE_VERDICT_UNSPECIFIED: ObjectiveVerdict
+OBJECTIVE_VERDICT_NO_OBJECTIVE: ObjectiveVerdict
+OBJECTIVE_VERDICT_TOO_FEW_RUNS: ObjectiveVerdict
+OBJECTIVE_VERDICT_MET: ObjectiveVerdict
+OBJECTIVE_VERDICT_MISSED: ObjectiveVerdict
 
 class Application(_message.Message):
-    __slots__ = ("name", "pool", "weight", "fallback_cost_kvtt", "privacy", "idle_timeout_s", "max_duration_s", "max_concurrent_runs", "objective_max_ratio", "status")
+    __slots__ = ("name", "pool", "weight", "fallback_cost_kvtt", "privacy", "idle_timeout_s", "max_duration_s", "max_concurrent_runs", "objective_max_ratio", "status", "declared_by", "objective_for_s")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +44,8 @@ class Application(_message.Message):
     MAX_CONCURRENT_RUNS_FIELD_NUMBER: _ClassVar[int]
     OBJECTIVE_MAX_RATIO_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_BY_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FOR_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     weight: float
@@ -41,10 +56,12 @@ class Application(_message.Message):
     max_concurrent_runs: int
     objective_max_ratio: float
     status: ApplicationStatus
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., weight: _Optional[float] = ..., fallback_cost_kvtt: _Optional[float] = ..., privacy: _Optional[_Union[Privacy, str]] = ..., idle_timeout_s: _Optional[float] = ..., max_duration_s: _Optional[float] = ..., max_concurrent_runs: _Optional[int] = ..., objective_max_ratio: _Optional[float] = ..., status: _Optional[_Union[ApplicationStatus, _Mapping]] = ...) -> None: ...
+    declared_by: str
+    objective_for_s: float
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., weight: _Optional[float] = ..., fallback_cost_kvtt: _Optional[float] = ..., privacy: _Optional[_Union[Privacy, str]] = ..., idle_timeout_s: _Optional[float] = ..., max_duration_s: _Optional[float] = ..., max_concurrent_runs: _Optional[int] = ..., objective_max_ratio: _Optional[float] = ..., status: _Optional[_Union[ApplicationStatus, _Mapping]] = ..., declared_by: _Optional[str] = ..., objective_for_s: _Optional[float] = ...) -> None: ...
 
 class ApplicationStatus(_message.Message):
-    __slots__ = ("active_runs", "completed_runs", "weighted_share", "fairness_ratio_p50", "fairness_ratio_p99", "jct_mean_s", "jct_p90_s", "prediction_source", "model_version", "prediction_relative_error")
+    __slots__ = ("active_runs", "completed_runs", "weighted_share", "fairness_ratio_p50", "fairness_ratio_p99", "jct_mean_s", "jct_p90_s", "prediction_source", "model_version", "prediction_relative_error", "samples", "samples_since_model", "objective_verdict", "fairness_ratio_recent_p90")
     ACTIVE_RUNS_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_RUNS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_SHARE_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +72,10 @@ class ApplicationStatus(_message.Message):
     PREDICTION_SOURCE_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_RELATIVE_ERROR_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_SINCE_MODEL_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_VERDICT_FIELD_NUMBER: _ClassVar[int]
+    FAIRNESS_RATIO_RECENT_P90_FIELD_NUMBER: _ClassVar[int]
     active_runs: int
     completed_runs: int
     weighted_share: float
@@ -65,7 +86,11 @@ class ApplicationStatus(_message.Message):
     prediction_source: _common_pb2.EstimateSource
     model_version: str
     prediction_relative_error: float
-    def __init__(self, active_runs: _Optional[int] = ..., completed_runs: _Optional[int] = ..., weighted_share: _Optional[float] = ..., fairness_ratio_p50: _Optional[float] = ..., fairness_ratio_p99: _Optional[float] = ..., jct_mean_s: _Optional[float] = ..., jct_p90_s: _Optional[float] = ..., prediction_source: _Optional[_Union[_common_pb2.EstimateSource, str]] = ..., model_version: _Optional[str] = ..., prediction_relative_error: _Optional[float] = ...) -> None: ...
+    samples: int
+    samples_since_model: int
+    objective_verdict: ObjectiveVerdict
+    fairness_ratio_recent_p90: float
+    def __init__(self, active_runs: _Optional[int] = ..., completed_runs: _Optional[int] = ..., weighted_share: _Optional[float] = ..., fairness_ratio_p50: _Optional[float] = ..., fairness_ratio_p99: _Optional[float] = ..., jct_mean_s: _Optional[float] = ..., jct_p90_s: _Optional[float] = ..., prediction_source: _Optional[_Union[_common_pb2.EstimateSource, str]] = ..., model_version: _Optional[str] = ..., prediction_relative_error: _Optional[float] = ..., samples: _Optional[int] = ..., samples_since_model: _Optional[int] = ..., objective_verdict: _Optional[_Union[ObjectiveVerdict, str]] = ..., fairness_ratio_recent_p90: _Optional[float] = ...) -> None: ...
 
 class ApplyApplicationRequest(_message.Message):
     __slots__ = ("application",)
@@ -86,10 +111,12 @@ class DeleteApplicationResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListApplicationsRequest(_message.Message):
-    __slots__ = ("pool",)
+    __slots__ = ("pool", "all_pools")
     POOL_FIELD_NUMBER: _ClassVar[int]
+    ALL_POOLS_FIELD_NUMBER: _ClassVar[int]
     pool: str
-    def __init__(self, pool: _Optional[str] = ...) -> None: ...
+    all_pools: bool
+    def __init__(self, pool: _Optional[str] = ..., all_pools: bool = ...) -> None: ...
 
 class ListApplicationsResponse(_message.Message):
     __slots__ = ("applications",)

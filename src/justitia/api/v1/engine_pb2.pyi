@@ -16,7 +16,7 @@ class EngineMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("pool", "engine_id", "incarnation", "kv_blocks", "block_size_tokens", "max_num_seqs", "max_num_batched_tokens", "max_model_len_tokens", "vllm_version", "plugin_version", "policy", "model", "known_runs", "last_virtual_time", "more_follows", "steps")
+    __slots__ = ("pool", "engine_id", "incarnation", "kv_blocks", "block_size_tokens", "max_num_seqs", "max_num_batched_tokens", "max_model_len_tokens", "vllm_version", "plugin_version", "policy", "model", "known_runs", "last_virtual_time", "more_follows", "steps", "unowned_useful_kvtt", "unowned_wasted_kvtt")
     POOL_FIELD_NUMBER: _ClassVar[int]
     ENGINE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,8 @@ class Hello(_message.Message):
     LAST_VIRTUAL_TIME_FIELD_NUMBER: _ClassVar[int]
     MORE_FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    UNOWNED_USEFUL_KVTT_FIELD_NUMBER: _ClassVar[int]
+    UNOWNED_WASTED_KVTT_FIELD_NUMBER: _ClassVar[int]
     pool: str
     engine_id: str
     incarnation: str
@@ -49,10 +51,12 @@ class Hello(_message.Message):
     last_virtual_time: _common_pb2.VirtualTime
     more_follows: bool
     steps: int
-    def __init__(self, pool: _Optional[str] = ..., engine_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., kv_blocks: _Optional[int] = ..., block_size_tokens: _Optional[int] = ..., max_num_seqs: _Optional[int] = ..., max_num_batched_tokens: _Optional[int] = ..., max_model_len_tokens: _Optional[int] = ..., vllm_version: _Optional[str] = ..., plugin_version: _Optional[str] = ..., policy: _Optional[str] = ..., model: _Optional[str] = ..., known_runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ..., last_virtual_time: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., more_follows: bool = ..., steps: _Optional[int] = ...) -> None: ...
+    unowned_useful_kvtt: int
+    unowned_wasted_kvtt: int
+    def __init__(self, pool: _Optional[str] = ..., engine_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., kv_blocks: _Optional[int] = ..., block_size_tokens: _Optional[int] = ..., max_num_seqs: _Optional[int] = ..., max_num_batched_tokens: _Optional[int] = ..., max_model_len_tokens: _Optional[int] = ..., vllm_version: _Optional[str] = ..., plugin_version: _Optional[str] = ..., policy: _Optional[str] = ..., model: _Optional[str] = ..., known_runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ..., last_virtual_time: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., more_follows: bool = ..., steps: _Optional[int] = ..., unowned_useful_kvtt: _Optional[int] = ..., unowned_wasted_kvtt: _Optional[int] = ...) -> None: ...
 
 class KnownRun(_message.Message):
-    __slots__ = ("run_id", "application", "virtual_finish", "virtual_start", "arrival_sequence", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running", "age_s", "weight", "estimate")
+    __slots__ = ("run_id", "application", "virtual_finish", "virtual_start", "arrival_sequence", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running", "age_s", "weight", "estimate", "ends_when_idle", "prompt_tokens")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_FINISH_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +69,8 @@ class KnownRun(_message.Message):
     AGE_S_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     ESTIMATE_FIELD_NUMBER: _ClassVar[int]
+    ENDS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     application: str
     virtual_finish: _common_pb2.VirtualTime
@@ -77,10 +83,12 @@ class KnownRun(_message.Message):
     age_s: float
     weight: float
     estimate: _common_pb2.Estimate
-    def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., virtual_finish: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., virtual_start: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., arrival_sequence: _Optional[int] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., age_s: _Optional[float] = ..., weight: _Optional[float] = ..., estimate: _Optional[_Union[_common_pb2.Estimate, _Mapping]] = ...) -> None: ...
+    ends_when_idle: bool
+    prompt_tokens: int
+    def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., virtual_finish: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., virtual_start: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., arrival_sequence: _Optional[int] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., age_s: _Optional[float] = ..., weight: _Optional[float] = ..., estimate: _Optional[_Union[_common_pb2.Estimate, _Mapping]] = ..., ends_when_idle: bool = ..., prompt_tokens: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("sequence", "steps", "kv_used_tokens", "runs", "finished", "new_runs", "closed_run_ids", "preemptions", "num_waiting", "num_running", "unidentified_inferences", "malformed_identities", "tag_delay_s")
+    __slots__ = ("sequence", "steps", "kv_used_tokens", "runs", "finished", "new_runs", "closed_run_ids", "preemptions", "num_waiting", "num_running", "unidentified_inferences", "malformed_identities", "tag_delay_s", "unowned_useful_kvtt", "unowned_wasted_kvtt")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     KV_USED_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +102,8 @@ class Report(_message.Message):
     UNIDENTIFIED_INFERENCES_FIELD_NUMBER: _ClassVar[int]
     MALFORMED_IDENTITIES_FIELD_NUMBER: _ClassVar[int]
     TAG_DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    UNOWNED_USEFUL_KVTT_FIELD_NUMBER: _ClassVar[int]
+    UNOWNED_WASTED_KVTT_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     steps: int
     kv_used_tokens: int
@@ -107,7 +117,9 @@ class Report(_message.Message):
     unidentified_inferences: int
     malformed_identities: int
     tag_delay_s: float
-    def __init__(self, sequence: _Optional[int] = ..., steps: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[RunProgress, _Mapping]]] = ..., finished: _Optional[_Iterable[_Union[FinishedInference, _Mapping]]] = ..., new_runs: _Optional[_Iterable[_Union[NewRun, _Mapping]]] = ..., closed_run_ids: _Optional[_Iterable[str]] = ..., preemptions: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., unidentified_inferences: _Optional[int] = ..., malformed_identities: _Optional[int] = ..., tag_delay_s: _Optional[float] = ...) -> None: ...
+    unowned_useful_kvtt: int
+    unowned_wasted_kvtt: int
+    def __init__(self, sequence: _Optional[int] = ..., steps: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[RunProgress, _Mapping]]] = ..., finished: _Optional[_Iterable[_Union[FinishedInference, _Mapping]]] = ..., new_runs: _Optional[_Iterable[_Union[NewRun, _Mapping]]] = ..., closed_run_ids: _Optional[_Iterable[str]] = ..., preemptions: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., unidentified_inferences: _Optional[int] = ..., malformed_identities: _Optional[int] = ..., tag_delay_s: _Optional[float] = ..., unowned_useful_kvtt: _Optional[int] = ..., unowned_wasted_kvtt: _Optional[int] = ...) -> None: ...
 
 class RunProgress(_message.Message):
     __slots__ = ("run_id", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running")
@@ -138,7 +150,7 @@ class NewRun(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., age_s: _Optional[float] = ..., ends_when_idle: bool = ...) -> None: ...
 
 class FinishedInference(_message.Message):
-    __slots__ = ("run_id", "prompt_tokens", "cached_tokens", "output_tokens", "preemptions", "useful_kvtt", "is_aborted", "arrived_age_s", "started_age_s", "finished_age_s")
+    __slots__ = ("run_id", "prompt_tokens", "cached_tokens", "output_tokens", "preemptions", "useful_kvtt", "is_aborted", "arrived_age_s", "started_age_s", "finished_age_s", "computed_s")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +161,7 @@ class FinishedInference(_message.Message):
     ARRIVED_AGE_S_FIELD_NUMBER: _ClassVar[int]
     STARTED_AGE_S_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_S_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     prompt_tokens: int
     cached_tokens: int
@@ -159,7 +172,8 @@ class FinishedInference(_message.Message):
     arrived_age_s: float
     started_age_s: float
     finished_age_s: float
-    def __init__(self, run_id: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., preemptions: _Optional[int] = ..., useful_kvtt: _Optional[int] = ..., is_aborted: bool = ..., arrived_age_s: _Optional[float] = ..., started_age_s: _Optional[float] = ..., finished_age_s: _Optional[float] = ...) -> None: ...
+    computed_s: float
+    def __init__(self, run_id: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., preemptions: _Optional[int] = ..., useful_kvtt: _Optional[int] = ..., is_aborted: bool = ..., arrived_age_s: _Optional[float] = ..., started_age_s: _Optional[float] = ..., finished_age_s: _Optional[float] = ..., computed_s: _Optional[float] = ...) -> None: ...
 
 class EngineDirective(_message.Message):
     __slots__ = ("tags", "ended_run_ids", "mode", "virtual_time", "total_weight", "default_cost_kvtt", "weights")

@@ -46,6 +46,9 @@ class Policy:
     name: ClassVar[str]
     #: True: each inference has a key of its own. False: all inferences of a run share its key.
     is_per_inference: ClassVar[bool] = False
+    #: Which parts of a ``Service`` the keys depend on; the owner need not tell of the others.
+    counts_tokens: ClassVar[bool] = False
+    counts_kvtt: ClassVar[bool] = False
 
     def start_run(self, run_id: str, sequence: int) -> None:
         """A run is seen for the first time; ``sequence`` is its place in order of arrival.

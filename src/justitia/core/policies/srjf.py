@@ -12,6 +12,7 @@ class ShortestRemainingRunFirst(Policy):
     """
 
     name: ClassVar[str] = "srjf"
+    counts_kvtt: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._left_kvtt: dict[str, int] = {}

@@ -14,6 +14,7 @@ class Vtc(Policy):
     """
 
     name: ClassVar[str] = "vtc"
+    counts_tokens: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
