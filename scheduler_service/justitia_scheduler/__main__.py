@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from justitia.logs import configure_logs
 from justitia_scheduler.server import (
     GrpcServer,
     ListenError,
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         settings = read_settings(sys.argv[1:] if arguments is None else arguments)
-        _log_as(settings.log_format)
+        configure_logs(settings.log_format)
         asyncio.run(_serve(settings))
     except (SettingsError, ListenError, StoreError) as error:
         print(f"justitia-scheduler: {error}", file=sys.stderr)  # noqa: T201
@@ -61,6 +62,8 @@ async def _serve(settings: Settings) -> None:
             page = serve_metrics(settings.metrics_address, service.metrics.registry)
         server = GrpcServer(service)
         port = await server.start(settings.listen_address, tls)
+        if settings.has_health_port:
+            await server.start_probes(settings.health_address)
         _log.info(
             "serving",
             address=settings.listen_address,
@@ -92,22 +95,6 @@ def _stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     return stop
-
-
-def _log_as(log_format: str) -> None:
-    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    if log_format == "json":
-        renderer = structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 if __name__ == "__main__":

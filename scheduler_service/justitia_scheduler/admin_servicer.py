@@ -1,6 +1,8 @@
 """AdminService and EngineService: translate, check, call, translate."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
 from justitia.api.v1 import admin_pb2, admin_pb2_grpc, common_pb2, engine_pb2, engine_pb2_grpc
 from justitia.core.errors import InvalidValueError
@@ -8,9 +10,14 @@ from justitia_scheduler import convert
 from justitia_scheduler.answering import Context, answered
 from justitia_scheduler.applications import Application, declare
 from justitia_scheduler.limits import require_id
+from justitia_scheduler.objectives import DEFAULT_FOR_S
 from justitia_scheduler.pool_engines import PoolEngines
 from justitia_scheduler.pools import PoolService
 from justitia_scheduler.service import PoolParts, SchedulerService
+from justitia_scheduler.store import SampleCounts
+
+#: Applications that are shown before others have their turn: with full windows some 3 ms.
+_LISTED_AT_ONCE: Final = 4
 
 
 class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
@@ -30,7 +37,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         parts = self._service.parts(request.application.pool, may_create=True)
         parts.pool.apply_application(declared)
         await self._service.journal.committed()
-        return _application(parts, declared, _active_weight(parts.pool))
+        counts = await self._counts(parts, declared.name)
+        return _application(parts, declared, _active_weight(parts.pool), counts)
 
     @answered
     async def DeleteApplication(
@@ -49,15 +57,27 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     async def ListApplications(
         self, request: admin_pb2.ListApplicationsRequest, context: Context
     ) -> admin_pb2.ListApplicationsResponse:
-        """Show all declared applications by name; at most ``limits.MAX_APPLICATIONS``."""
+        """Show all declared applications by name; at most ``limits.MAX_APPLICATIONS`` a pool."""
         del context
-        parts = self._service.parts(request.pool)
-        active = _active_weight(parts.pool)
-        applications = [
-            _application(parts, declared, active)
-            for _, declared in sorted(parts.pool.applications.items())
-        ]
-        return admin_pb2.ListApplicationsResponse(applications=applications)
+        if request.all_pools and request.pool:
+            raise InvalidValueError("pool", f"must be empty with all_pools, got {request.pool!r}")
+        if not request.all_pools:
+            pools = [self._service.parts(request.pool)]
+        else:
+            pools = self._service.all_parts()
+        shown: list[admin_pb2.Application] = []
+        for parts in pools:
+            counts = await self._counts(parts)
+            active = _active_weight(parts.pool)
+            for place, (_, declared) in enumerate(sorted(parts.pool.applications.items())):
+                if place % _LISTED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                shown.append(_application(parts, declared, active, counts))
+        return admin_pb2.ListApplicationsResponse(applications=shown)
+
+    async def _counts(self, parts: PoolParts, name: str = "") -> Mapping[str, SampleCounts]:
+        store = self._service.store()
+        return await self._service.journal.call(store.sample_counts, parts.pool.name, name)
 
     @answered
     async def DescribePool(
@@ -108,6 +128,7 @@ def _declared(message: admin_pb2.Application) -> Application:
     if privacy is None:
         raise InvalidValueError("application.privacy", f"is unknown: {message.privacy}")
     has_fallback = message.HasField("fallback_cost_kvtt")
+    has_for = message.HasField("objective_for_s")
     return declare(
         name=message.name,
         weight=message.weight,
@@ -117,6 +138,8 @@ def _declared(message: admin_pb2.Application) -> Application:
         max_duration_s=message.max_duration_s,
         max_concurrent_runs=message.max_concurrent_runs,
         objective_max_ratio=message.objective_max_ratio,
+        declared_by=message.declared_by,
+        objective_for_s=message.objective_for_s if has_for else DEFAULT_FOR_S,
     )
 
 
@@ -127,7 +150,9 @@ def _active_weight(pool: PoolService) -> int:
     )
 
 
-def _application(parts: PoolParts, declared: Application, active: int) -> admin_pb2.Application:
+def _application(
+    parts: PoolParts, declared: Application, active: int, counts: Mapping[str, SampleCounts]
+) -> admin_pb2.Application:
     track = parts.pool.track(declared.name)
     model = parts.predictor.models.get(declared.name)
     return convert.application(
@@ -136,6 +161,9 @@ def _application(parts: PoolParts, declared: Application, active: int) -> admin_
         track,
         weighted_share=declared.weight / active if track.num_open and active else 0.0,
         model_version="" if model is None else getattr(model, "version", ""),
+        samples=counts.get(declared.name, SampleCounts()),
+        verdict=parts.pool.objectives.verdict(declared.name),
+        recent_ratio=parts.pool.objectives.ratio(declared.name),
     )
 
 

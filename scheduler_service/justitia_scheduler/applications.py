@@ -1,29 +1,23 @@
 """Declared applications of a pool and what became of their runs."""
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any, Final, Self
 
 from justitia.core.errors import InvalidValueError
 from justitia.core.estimates import Estimate, require_cost_kvtt
+from justitia.core.privacy import Privacy
 from justitia.core.runs import EndedRun, RunState
 from justitia.core.units import UNIT_WEIGHT, NanoWeight, parse_weight
 from justitia_scheduler.limits import require_id
+from justitia_scheduler.objectives import DEFAULT_FOR_S
+from justitia_scheduler.windows import Window
 
 DEFAULT_IDLE_TIMEOUT_S: Final = 60.0
 _MAX_DURATION_S: Final = 366 * 86400.0
 _WINDOW_RUNS: Final = 1000
-
-
-class Privacy(StrEnum):
-    """What of a prompt may be kept and looked at."""
-
-    TEXT = "text"
-    HASHED = "hashed"
-    NONE = "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +25,7 @@ class Application:
     """What was declared of one application; every value is within its limits.
 
     ``fallback_cost_kvtt`` None: the pool's default. ``max_duration_s``, ``max_concurrent_runs`` and
-    ``objective_max_ratio`` 0: none.
+    ``objective_max_ratio`` 0: none. ``declared_by``: who keeps it declared; empty: nobody.
     """
 
     name: str
@@ -42,6 +36,8 @@ class Application:
     max_duration_s: float = 0.0
     max_concurrent_runs: int = 0
     objective_max_ratio: float = 0.0
+    declared_by: str = ""
+    objective_for_s: float = DEFAULT_FOR_S
 
     def to_record(self) -> dict[str, Any]:
         """Write it down for the journal."""
@@ -50,7 +46,7 @@ class Application:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Read what ``to_record`` wrote."""
-        return cls(**{**record, "privacy": Privacy(record["privacy"])})
+        return cls(**{**record, "privacy": Privacy(record["privacy"].capitalize())})
 
 
 def declare(
@@ -63,6 +59,8 @@ def declare(
     max_duration_s: float,
     max_concurrent_runs: int,
     objective_max_ratio: float,
+    declared_by: str = "",
+    objective_for_s: float = DEFAULT_FOR_S,
 ) -> Application:
     """Check a declaration as it came in; zeros mean defaults (see the proto).
 
@@ -83,6 +81,8 @@ def declare(
         max_duration_s=_duration("max_duration_s", max_duration_s),
         max_concurrent_runs=max_concurrent_runs,
         objective_max_ratio=_ratio("objective_max_ratio", objective_max_ratio),
+        declared_by=declared_by and require_id("application.declared_by", declared_by),
+        objective_for_s=_duration("objective_for_s", objective_for_s),
     )
 
 
@@ -100,23 +100,15 @@ def _ratio(name: str, value: float) -> float:
     return value
 
 
-def quantile(values: "deque[float]", share: float) -> float:
-    """Nearest-rank quantile; 0 where nothing was measured."""
-    if not values:
-        return 0.0
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
 @dataclass(slots=True)
 class Track:
     """What became of an application's runs since the start; windows hold the last 1000."""
 
     num_by_state: Counter[RunState] = field(default_factory=Counter)
     num_completed: int = 0
-    jct_s: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW_RUNS))
-    ratios: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW_RUNS))
-    relative_errors: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW_RUNS))
+    jct_s: Window = field(default_factory=lambda: Window(_WINDOW_RUNS))
+    ratios: Window = field(default_factory=lambda: Window(_WINDOW_RUNS))
+    relative_errors: Window = field(default_factory=lambda: Window(_WINDOW_RUNS))
     last_estimate: Estimate | None = None
 
     def note_end(self, ended: EndedRun) -> None:
@@ -133,10 +125,9 @@ class Track:
     @property
     def jct_mean_s(self) -> float:
         """Mean over the window; 0 where nothing was measured."""
-        return sum(self.jct_s) / len(self.jct_s) if self.jct_s else 0.0
+        return self.jct_s.mean
 
     @property
     def relative_error(self) -> float:
         """Mean over the window; 0 where nothing was measured."""
-        errors = self.relative_errors
-        return sum(errors) / len(errors) if errors else 0.0
+        return self.relative_errors.mean

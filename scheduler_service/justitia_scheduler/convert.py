@@ -1,14 +1,19 @@
 """From the service's own values to messages of the API; nothing here decides anything."""
 
+from collections.abc import Collection
+
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from justitia.api.v1 import admin_pb2, common_pb2, engine_pb2, run_pb2, training_pb2
 from justitia.core.estimates import Estimate, Source
+from justitia.core.privacy import Privacy
+from justitia.core.quantiles import quantile
 from justitia.core.runs import Explanation, RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
-from justitia_scheduler.applications import Application, Privacy, Track, quantile
+from justitia_scheduler.applications import Application, Track
+from justitia_scheduler.objectives import Verdict
 from justitia_scheduler.run_facts import EndedFacts
-from justitia_scheduler.store import ModelRow, SampleRow
+from justitia_scheduler.store import ModelRow, SampleCounts, SampleRow
 
 _SOURCES = {
     Source.CLIENT: common_pb2.ESTIMATE_SOURCE_CLIENT,
@@ -27,6 +32,12 @@ _PRIVACIES = {
     Privacy.TEXT: admin_pb2.PRIVACY_TEXT,
     Privacy.HASHED: admin_pb2.PRIVACY_HASHED,
     Privacy.NONE: admin_pb2.PRIVACY_NONE,
+}
+_VERDICTS = {
+    Verdict.NO_OBJECTIVE: admin_pb2.OBJECTIVE_VERDICT_NO_OBJECTIVE,
+    Verdict.TOO_FEW_RUNS: admin_pb2.OBJECTIVE_VERDICT_TOO_FEW_RUNS,
+    Verdict.MET: admin_pb2.OBJECTIVE_VERDICT_MET,
+    Verdict.MISSED: admin_pb2.OBJECTIVE_VERDICT_MISSED,
 }
 _PRIVACIES_BACK = {number: privacy for privacy, number in _PRIVACIES.items()}
 
@@ -132,8 +143,20 @@ def explanation(
     )
 
 
+def _quantile(values: Collection[float], share: float) -> float:
+    return quantile(values, share) if values else 0.0  # 0 in a message: nothing was measured
+
+
 def application(
-    pool: str, value: Application, track: Track, *, weighted_share: float, model_version: str
+    pool: str,
+    value: Application,
+    track: Track,
+    *,
+    weighted_share: float,
+    model_version: str,
+    samples: SampleCounts,
+    verdict: Verdict,
+    recent_ratio: float | None,
 ) -> admin_pb2.Application:
     """Write a declared application with what became of its runs."""
     last = track.last_estimate
@@ -141,15 +164,19 @@ def application(
         active_runs=track.num_open,
         completed_runs=track.num_completed,
         weighted_share=weighted_share,
-        fairness_ratio_p50=quantile(track.ratios, 0.5),
-        fairness_ratio_p99=quantile(track.ratios, 0.99),
+        fairness_ratio_p50=_quantile(track.ratios, 0.5),
+        fairness_ratio_p99=_quantile(track.ratios, 0.99),
         jct_mean_s=track.jct_mean_s,
-        jct_p90_s=quantile(track.jct_s, 0.9),
+        jct_p90_s=_quantile(track.jct_s, 0.9),
         prediction_source=common_pb2.ESTIMATE_SOURCE_UNSPECIFIED
         if last is None
         else _SOURCES[last.source],
         model_version=model_version,
         prediction_relative_error=track.relative_error,
+        samples=samples.total,
+        samples_since_model=samples.since_model,
+        objective_verdict=_VERDICTS[verdict],
+        fairness_ratio_recent_p90=recent_ratio or 0.0,
     )
     return admin_pb2.Application(
         name=value.name,
@@ -162,6 +189,8 @@ def application(
         max_concurrent_runs=value.max_concurrent_runs,
         objective_max_ratio=value.objective_max_ratio,
         status=status,
+        declared_by=value.declared_by,
+        objective_for_s=value.objective_for_s,
     )
 
 

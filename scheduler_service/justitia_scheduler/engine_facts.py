@@ -22,11 +22,16 @@ from justitia_scheduler.run_facts import RunOrder
 
 _MAX_AGE_S: Final = 30 * 86400.0
 _MAX_COUNT: Final = 10**9
+_MAX_SEQUENCE: Final = 2**53
+_NOTHING: Final = RunReport("", 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineFacts:
-    """One engine incarnation as it introduced itself."""
+    """One engine incarnation as it introduced itself.
+
+    ``unowned``: service of runs that came and went unheard, under an id that no run has.
+    """
 
     pool: str
     engine_id: str
@@ -37,11 +42,18 @@ class EngineFacts:
     plugin_version: str
     policy: str
     model: str
+    max_num_seqs: int = 0
+    step_budget_tokens: int = 0
+    max_model_len_tokens: int = 0
+    unowned: RunReport = _NOTHING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownRun:
-    """A run that an engine held when it said Hello; ``finish`` None: it has no tag of ours."""
+    """A run that an engine held when it said Hello; ``finish`` None: it has no tag of ours.
+
+    ``sequence``: its place in order of arrival, as the tag says.
+    """
 
     report: RunReport
     application: str
@@ -50,6 +62,9 @@ class KnownRun:
     start: Ticks
     weight: NanoWeight
     estimate: Estimate
+    sequence: int = -1
+    prompt_tokens: int = 0
+    ends_when_idle: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +114,10 @@ def engine_facts(hello: engine_pb2.Hello) -> EngineFacts:
         plugin_version=hello.plugin_version[:64],
         policy=hello.policy[:64],
         model=hello.model[:256],
+        max_num_seqs=max(0, hello.max_num_seqs),
+        step_budget_tokens=max(0, hello.max_num_batched_tokens),
+        max_model_len_tokens=max(0, hello.max_model_len_tokens),
+        unowned=_unowned(hello),
     )
 
 
@@ -144,6 +163,8 @@ def report_facts(
             new_runs.append(_new_run(new))
         except ValueError:
             _drop(dropped, "new_run")
+    if (unowned := _unowned(message)) != _NOTHING:
+        runs.append(unowned)
     while len(early) > MAX_REPORT_ITEMS:
         _drop(dropped, "finished_of_unlisted_run", len(early.pop(next(iter(early)))))
     for kind, items in (("run", message.runs), ("new_run", message.new_runs)):
@@ -202,12 +223,20 @@ def _progress(
     )
 
 
+def _unowned(message: engine_pb2.Hello | engine_pb2.Report) -> RunReport:
+    """Read the totals of runs that an engine does not list; no run has an empty id."""
+    useful_kvtt, wasted_kvtt = message.unowned_useful_kvtt, message.unowned_wasted_kvtt
+    if 0 <= useful_kvtt <= MAX_COUNTER_KVTT and 0 <= wasted_kvtt <= MAX_COUNTER_KVTT:
+        return RunReport("", useful_kvtt, wasted_kvtt)
+    return _NOTHING
+
+
 def _known_run(run: engine_pb2.KnownRun) -> KnownRun:
     has_tag = run.HasField("virtual_finish")
     finish = parse_ticks("virtual_finish", run.virtual_finish.ticks) if has_tag else None
     return KnownRun(
         report=_progress(run),
-        application=run.application,
+        application=require_id("application", run.application) if run.application else "",
         age_s=_age_s("age_s", run.age_s),
         finish=finish,
         start=parse_ticks("virtual_start", run.virtual_start.ticks) if has_tag else Ticks(0),
@@ -217,6 +246,9 @@ def _known_run(run: engine_pb2.KnownRun) -> KnownRun:
             convert.source_from(run.estimate.source),
             run.estimate.model_version,
         ),
+        sequence=_counter("arrival_sequence", run.arrival_sequence, most=_MAX_SEQUENCE),
+        prompt_tokens=_counter("prompt_tokens", run.prompt_tokens, most=_MAX_COUNT),
+        ends_when_idle=run.ends_when_idle,
     )
 
 
@@ -253,9 +285,10 @@ def _finished_one(inference: engine_pb2.FinishedInference, now_s: float) -> Fini
             "arrived_age_s, started_age_s, finished_age_s",
             f"must not grow, got {arrived}, {started}, {ended}",
         )
+    computed_s = _age_s("computed_s", inference.computed_s) or None  # 0: not measured
     return FinishedFacts(
         run_id=require_id("run_id", inference.run_id),
-        times=InferenceTimes(now_s - arrived, now_s - started, now_s - ended),
+        times=InferenceTimes(now_s - arrived, now_s - started, now_s - ended, computed_s),
         has_run=started > ended,
         is_aborted=inference.is_aborted,
     )

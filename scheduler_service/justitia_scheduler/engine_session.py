@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from justitia.api.v1 import common_pb2, engine_pb2
-from justitia.core.errors import InvalidValueError
 from justitia.core.units import Ticks
 from justitia_scheduler import convert
-from justitia_scheduler.engine_facts import (
-    EngineFacts,
-    KnownRun,
-    engine_facts,
-    known_runs,
-    report_facts,
-)
-from justitia_scheduler.limits import MAX_ENGINES, parse_ticks
+from justitia_scheduler.engine_facts import EngineFacts, KnownRun, report_facts
+from justitia_scheduler.hellos import WholeHello, read_hello
+from justitia_scheduler.limits import MAX_ENGINES
 from justitia_scheduler.outbox import Outbox
 from justitia_scheduler.outcomes import CallError, Outcome
 from justitia_scheduler.pool_engines import PoolEngines
@@ -31,8 +25,8 @@ _VALUE_EVERY_S: Final = 1.0
 _MAX_TAGS: Final = 1000
 #: Runs of a Hello that are taken over before others get their turn.
 _ADOPT_SLICE: Final = 200
-#: How long an engine may take between its stream's start and the end of its Hello.
-_HELLO_TIMEOUT_S: Final = 30.0
+#: Its tags that are queued before.
+_QUEUE_SLICE: Final = 5000
 
 if TYPE_CHECKING:
     from justitia.core.fairness import InferenceTimes
@@ -81,19 +75,33 @@ class EngineSession:
     # -- its life ----------------------------------------------------------------------------------
 
     async def join(self, known: list[KnownRun], last_value: Ticks) -> None:
-        """Take the engine in: adopt what only it knows, open its account, queue its tags."""
+        """Take the engine in: adopt what only it knows, open its account, queue its tags.
+
+        Raises:
+            CallError: the session was closed meanwhile, by a newer one or at a stop.
+        """
         pool = self._pool
+        pool.estimates.limit(max_model_len_tokens=self.facts.max_model_len_tokens)
+        pool.listeners.add(self)  # first: what ends while we adopt is told too
         for first in range(0, len(known), _ADOPT_SLICE):
             for run_id in self._engines.adopt(self.facts, known[first : first + _ADOPT_SLICE]):
                 self._outbox.end(run_id)
             await asyncio.sleep(0)
+            self._require_open()
         self._engines.join(self.facts, known, last_value)
         now_s = pool.clocks.monotonic_s()
-        for run in known:
+        for number, run in enumerate(known, start=1):
             if run.report.run_id in pool.core:
                 self._outbox.change(run.report.run_id, now_s)
+            if number % _QUEUE_SLICE == 0:
+                await asyncio.sleep(0)
         self._outbox.wake()
-        pool.listeners.add(self)
+
+    def _require_open(self) -> None:
+        """Whoever took this session's place has its account: nothing more may come from here."""
+        if self._closed.done():
+            why = "the session was closed while its Hello was read"
+            raise self._closed.result() or CallError(Outcome.REPLACED, why)
 
     async def run(self, messages: Messages, send: Send) -> None:
         """Read and write until the stream ends, or raise the error that closed the session."""
@@ -192,6 +200,7 @@ class EngineSessions:
 
     def __init__(self) -> None:
         self._by_engine: dict[tuple[str, str], EngineSession] = {}
+        self._num_unknown = 0
 
     def __len__(self) -> int:
         return len(self._by_engine)
@@ -209,9 +218,10 @@ class EngineSessions:
         Raises:
             CallError: the Hello is not acceptable, or the session was closed with an error.
         """
-        facts, known, last_value, dropped = await _hello(messages)
+        hello = await self._read_hello(messages)
+        facts = hello.facts
         pool, engines = find(facts.pool)
-        for kind, number in dropped.items():
+        for kind, number in hello.num_dropped.items():
             pool.metrics.count(pool.metrics.dropped, pool.name, kind, by=number)
         key = (pool.name, facts.engine_id)
         self._make_room(key, facts)
@@ -219,14 +229,25 @@ class EngineSessions:
         self._by_engine[key] = session
         log = _log.bind(pool=pool.name, engine=facts.engine_id, incarnation=facts.incarnation)
         try:
-            await session.join(known, last_value)
-            log.info("engine joined", kv_tokens=facts.kv_capacity_tokens, known_runs=len(known))
+            await session.join(hello.known, hello.last_value)
+            num_known = len(hello.known)
+            log.info("engine joined", kv_tokens=facts.kv_capacity_tokens, known_runs=num_known)
             await session.run(messages, send)
         finally:
             session.leave()
             if self._by_engine.get(key) is session:
                 del self._by_engine[key]
             log.info("engine left", is_replaced=session.is_replaced)
+
+    async def _read_hello(self, messages: Messages) -> WholeHello:
+        """Streams that are still to say who they are count as engines too."""
+        if self._num_unknown + len(self._by_engine) >= 2 * MAX_ENGINES:
+            raise CallError(Outcome.EXHAUSTED, f"the service has {MAX_ENGINES} engines, its limit")
+        self._num_unknown += 1
+        try:
+            return await read_hello(messages)
+        finally:
+            self._num_unknown -= 1
 
     def _make_room(self, key: tuple[str, str], facts: EngineFacts) -> None:
         older = self._by_engine.get(key)
@@ -247,35 +268,3 @@ class EngineSessions:
         """End every session."""
         for session in list(self._by_engine.values()):
             session.close(error)
-
-
-async def _hello(
-    messages: Messages,
-) -> tuple[EngineFacts, list[KnownRun], Ticks, dict[str, int]]:
-    """Read all pages of a Hello."""
-    known: list[KnownRun] = []
-    dropped: dict[str, int] = {}
-    last_value = Ticks(0)
-    with contextlib.suppress(StopAsyncIteration, TimeoutError):
-        async with asyncio.timeout(_HELLO_TIMEOUT_S):
-            while True:
-                message = await anext(messages)
-                if not message.HasField("hello"):
-                    break
-                hello = message.hello
-                known += known_runs(hello, num_dropped=dropped)
-                last_value = max(last_value, _value(hello, dropped))
-                if not hello.more_follows:
-                    return engine_facts(hello), known, last_value, dropped
-                await asyncio.sleep(0)
-    raise InvalidValueError("message", "a session must begin with a whole Hello")
-
-
-def _value(hello: engine_pb2.Hello, dropped: dict[str, int]) -> Ticks:
-    if not hello.HasField("last_virtual_time"):
-        return Ticks(0)
-    try:
-        return parse_ticks("last_virtual_time", hello.last_virtual_time.ticks)
-    except InvalidValueError:
-        dropped["last_virtual_time"] = dropped.get("last_virtual_time", 0) + 1
-        return Ticks(0)

@@ -3,19 +3,18 @@
 from typing import Final
 
 from justitia.core.errors import InvalidValueError
+from justitia.core.limits import MAX_ID_CHARS, is_usable_id
 from justitia.core.units import Ticks
 
-MAX_ID_CHARS: Final = 256
 MAX_PROMPT_BYTES: Final = 1 << 20
-MAX_ARTEFACT_BYTES: Final = 16 << 20
-#: Room for the largest artefact and its envelope.
-MAX_MESSAGE_BYTES: Final = 20 << 20
 MAX_HELLO_RUNS: Final = 5000
+MAX_KNOWN_RUNS: Final = 100_000
 MAX_REPORT_ITEMS: Final = 2000
 MAX_PAGE_SIZE: Final = 1000
 DEFAULT_PAGE_SIZE: Final = 100
 MAX_POOLS: Final = 256
 MAX_ENGINES: Final = 1024
+MAX_WATCHERS: Final = 32
 MAX_APPLICATIONS: Final = 2000
 MAX_MODELS_PER_APPLICATION: Final = 5
 MAX_TICKS_DIGITS: Final = 100
@@ -30,9 +29,9 @@ def require_id(field: str, value: str) -> str:
     """Return an id of 1 to 256 printable characters.
 
     Raises:
-        InvalidValueError: empty, longer, or with control characters.
+        InvalidValueError: empty, longer, blank, or with control characters.
     """
-    if not 1 <= len(value) <= MAX_ID_CHARS or not value.isprintable():
+    if not is_usable_id(value):
         is_short = len(value) <= _SHOWN_CHARS
         shown = value if is_short else f"{value[:_SHOWN_CHARS]}... ({len(value)} characters)"
         raise InvalidValueError(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from justitia_scheduler.objectives import MIN_RUNS, PERCENT, WINDOW_S
+
 if TYPE_CHECKING:
     from prometheus_client.metrics import MetricWrapperBase
 
@@ -19,15 +21,22 @@ P = ParamSpec("P")
 
 _RUN_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 _FAST_S: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1)
-_RATIO: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2, 3, 5, 10)
+#: For quantiles on dashboards; whether an objective is met is decided on the ratios themselves.
+_RATIO: Final = (
+    *(0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2, 2.5),
+    *(3, 4, 5, 7.5, 10, 15, 20, 50, 100),
+)
 _ERROR: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 100)
+
+#: A run that has got this many times its estimate is counted, once.
+UNDERESTIMATED: Final = 10
 
 BOUND_HELP: Final = (
     "Runs that finished later than rule D1 allows: JCT > reference JCT + 2 x the longest single"
-    " inference + the largest run alone. Both terms are estimates from what this process has seen:"
-    " the longest time from first admission to end of any finished inference, and the largest true"
-    " cost of any finished run over the mean rate at which the pool delivered useful service while"
-    " it was busy."
+    " inference + the largest run alone. Both terms are estimates from what this process has seen"
+    " in the last half hour to hour: the longest time in which any finished inference was computed,"
+    " and the largest true cost of any finished run over the mean rate at which the pool delivered"
+    " useful service while it was busy."
 )
 
 
@@ -50,6 +59,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._of_applications: list[MetricWrapperBase] = []
+        self._of_pools: list[Counter] = []
         self._make_run_metrics()
         self._make_pool_metrics()
         self._make_engine_metrics()
@@ -72,6 +82,20 @@ class Metrics:
         self.ratio = self._histogram(
             "fairness_ratio", "JCT over reference JCT, dimensionless (rule R1)", _RATIO
         )
+        self.recent_ratio = self._gauge(
+            "fairness_recent_p90_ratio",
+            f"{PERCENT}th percentile of the fairness ratios of runs settled in the last"
+            f" {WINDOW_S / 60:.0f} minutes; absent with fewer than {MIN_RUNS} of them",
+        )
+        self.objective = self._gauge(
+            "fairness_objective_ratio",
+            "Largest fairness ratio that meets the application's objective; absent without one",
+        )
+        self.objective_met = self._gauge(
+            "fairness_objective_met",
+            "0 once justitia_fairness_recent_p90_ratio has been above the objective for its time,"
+            " else 1; absent without an objective or with too few runs",
+        )
         self.queue_wait = self._histogram(
             "queue_wait_seconds",
             "From the arrival of an inference to its first admission",
@@ -89,6 +113,12 @@ class Metrics:
             "source",
             by_application=True,
         )
+        self.underestimated = self._counter(
+            "underestimated_runs",
+            f"Runs that got more than {UNDERESTIMATED} times their estimate: they kept their place"
+            " in the order for it",
+            by_application=True,
+        )
         self.prediction_error = self._histogram(
             "prediction_relative_error_ratio",
             "|estimate - true cost| / true cost of ended runs",
@@ -96,6 +126,7 @@ class Metrics:
         )
 
     def _make_pool_metrics(self) -> None:
+        self.applications = self._pool_gauge("applications", "Declared applications")
         self.virtual_time = Gauge(
             "justitia_virtual_time_kvtt",
             "V, in kvtt per unit of weight",
@@ -226,7 +257,10 @@ class Metrics:
         return Gauge(f"justitia_{name}", text, ["pool", *labels], registry=self.registry)
 
     def _pool_counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"justitia_{name}", text, ["pool", *labels], registry=self.registry)
+        counter = Counter(f"justitia_{name}", text, ["pool", *labels], registry=self.registry)
+        if not labels:
+            self._of_pools.append(counter)
+        return counter
 
     # -- how it moves ------------------------------------------------------------------------------
 
@@ -240,6 +274,20 @@ class Metrics:
         """Set a gauge; what is not a finite number is not shown."""
         if math.isfinite(value):
             (gauge.labels(*labels) if labels else gauge).set(value)
+
+    @_safe
+    def show_or_hide(self, gauge: Gauge, *labels: str, value: float | None) -> None:
+        """Set a gauge with labels, or remove its series where there is no value."""
+        if value is None:
+            gauge.remove(*labels)
+        else:
+            gauge.labels(*labels).set(value)
+
+    @_safe
+    def begin_pool(self, pool: str) -> None:
+        """Show a pool's counters from 0 on: one that appears with 1 hides its first event."""
+        for counter in self._of_pools:
+            counter.labels(pool)
 
     @_safe
     def observe(self, histogram: Histogram, *labels: str, value: float) -> None:

@@ -34,6 +34,16 @@ class Outbox:
         self._ended[run_id] = None
         self._wake.set()
 
+    def merge(self, changed: dict[str, float], ended: dict[str, None]) -> None:
+        """Take in many changes at once; an id is in one of the two at most."""
+        for run_id in changed.keys() & self._ended.keys():
+            del self._ended[run_id]
+        for run_id in ended.keys() & self._changed.keys():
+            del self._changed[run_id]
+        self._changed.update(changed)
+        self._ended.update(ended)
+        self._wake.set()
+
     def wake(self) -> None:
         """Something else is to be told."""
         self._wake.set()

@@ -1,55 +1,111 @@
 """What of a pool changed since the journal last asked: names of things, never their values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from justitia.core.units import NanoWeight, Ticks
-from justitia_scheduler.store import SampleRow
+from justitia.core.virtual_time import Flow
+from justitia_scheduler.store import SampleRow, Transaction
 
 #: Samples that wait for a disk that refuses; beyond it the newest are not recorded.
 MAX_WAITING_SAMPLES: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TakenChanges:
+    """What one transaction is to hold; see ``PoolChanges``."""
+
+    runs: list[str]
+    ended: list[str]
+    applications: list[str]
+    engines: list[str]
+    flows: list[Flow]
+    is_ladder_dirty: bool
 
 
 @dataclass(slots=True)
 class PoolChanges:
     """Bounded by the pool's own size, whatever the disk does.
 
-    ``flows``: (F, sequence, weight) of ended runs that the fluid system may still serve (rule V3).
+    ``decided``: runs that were opened, tagged anew or ended; callers wait for these to be durable,
+    so each transaction takes all of them. ``progressed``: runs of which only the account moved, or
+    that a new weight reached; they are many and nobody waits, so a transaction takes a page.
+    ``samples`` and ``forgotten`` are nowhere else, so they stay until a commit has worked.
     """
 
-    runs: dict[str, None] = field(default_factory=dict)
-    settled_runs: dict[str, None] = field(default_factory=dict)
+    decided: dict[str, None] = field(default_factory=dict)
+    progressed: dict[str, None] = field(default_factory=dict)
+    ended_runs: dict[str, None] = field(default_factory=dict)
     applications: dict[str, None] = field(default_factory=dict)
     engines: dict[str, None] = field(default_factory=dict)
-    flows: list[tuple[Ticks, int, NanoWeight]] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
     samples: list[SampleRow] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     is_pool_dirty: bool = True
     is_ladder_dirty: bool = False
 
-    def run(self, run_id: str) -> None:
-        """A run is new or changed."""
-        self.runs[run_id] = None
+    # -- what happens ------------------------------------------------------------------------------
+
+    def decide(self, run_id: str) -> None:
+        """A run was opened, ended or has another tag."""
+        self.decided[run_id] = None
         self.is_pool_dirty = True
 
-    def ended(self, run_id: str, sequence: int, true_finish: Ticks, weight: NanoWeight) -> None:
-        """A run is over; in the fluid system it goes on until V reaches ``true_finish``."""
-        self.run(run_id)
-        self.settled_runs[run_id] = None
-        self.flows.append((true_finish, sequence, weight))
+    def progress(self, run_id: str) -> None:
+        """A run's account moved."""
+        self.progressed[run_id] = None
+        self.is_pool_dirty = True
 
-    def settled(self, run_id: str) -> None:
+    def end(self, run_id: str, flow: Flow | None) -> None:
+        """A run is over; with a flow, the fluid system goes on with it (rule V3)."""
+        self.decide(run_id)
+        self.ended_runs[run_id] = None
+        if flow is not None:
+            self.flows.append(flow)
+
+    def settle(self, run_id: str) -> None:
         """The fair ratio of an ended run is known."""
-        self.settled_runs[run_id] = None
+        self.ended_runs[run_id] = None
 
     def application(self, name: str, *, is_gone: bool = False) -> None:
-        """An application was declared, edited or removed."""
+        """An application was declared, edited or removed; with it go samples not yet written."""
         self.applications[name] = None
         if is_gone:
             self.forgotten.append(name)
+            self.samples = [row for row in self.samples if row.application != name]
             self.is_ladder_dirty = True
 
     def sample(self, row: SampleRow) -> None:
         """A finished run is to be recorded."""
         if len(self.samples) < MAX_WAITING_SAMPLES:
             self.samples.append(row)
+
+    # -- what the journal takes --------------------------------------------------------------------
+
+    def take(self, *, most_progressed: int) -> TakenChanges:
+        """Hand over what changed and forget it, but for progress beyond ``most_progressed``."""
+        for run_id in self.decided:
+            self.progressed.pop(run_id, None)
+        page = list(self.progressed)[:most_progressed]
+        for run_id in page:
+            del self.progressed[run_id]
+        taken = TakenChanges(
+            runs=[*self.decided, *page],
+            ended=list(self.ended_runs),
+            applications=list(self.applications),
+            engines=list(self.engines),
+            flows=self.flows,
+            is_ladder_dirty=self.is_ladder_dirty,
+        )
+        for emptied in (self.decided, self.ended_runs, self.applications, self.engines):
+            emptied.clear()
+        self.flows = []
+        self.is_pool_dirty = bool(self.progressed)
+        self.is_ladder_dirty = False
+        return taken
+
+    def written(self, transaction: Transaction, forgotten: Iterable[str]) -> None:
+        """The store has taken these samples, and dropped these applications of this pool."""
+        done = {id(row) for row in transaction.samples}
+        self.samples = [row for row in self.samples if id(row) not in done]
+        del self.forgotten[: len(list(forgotten))]

@@ -9,10 +9,12 @@ import heapq
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from justitia.core.errors import UnknownRunError
 from justitia.core.fairness import FairRatio
+from justitia.core.privacy import Privacy
 from justitia.core.runs import EndedRun, RunState, RunView
-from justitia.core.units import Ticks, service_ticks
 from justitia_scheduler.bounds import DelayBound
 from justitia_scheduler.run_facts import EndedFacts, Ending, EndReason, RunFacts
 from justitia_scheduler.store import SampleRow
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 #: A pause of the process this long (suspend, stall) expires nobody: engines speak first.
 _STALL_S: Final = 5.0
+#: Checks of runs that are over stay until they outnumber those of open runs, and these.
+_SPARE_CHECKS: Final = 64
+
+_log = structlog.get_logger()
 
 
 class PoolEndings:
@@ -29,7 +35,7 @@ class PoolEndings:
 
     def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
-        self.bound = DelayBound()
+        self.bound = DelayBound(pool.clocks.monotonic_s)
         self._ending: set[str] = set()
         self._checks: list[tuple[float, int, str]] = []
         self._last_tick_s = pool.clocks.monotonic_s()
@@ -74,32 +80,44 @@ class PoolEndings:
             if ending is not None and (
                 is_forced or ending.is_due(self._pool.core.run(run_id).state, now_s)
             ):
-                self._finish(run_id, EndReason.END_RUN, now_s)
+                self._answer(run_id, ending, now_s)
+
+    def _answer(self, run_id: str, ending: Ending, now_s: float) -> None:
+        """Close a run; a fault in it is its caller's to hear, and nobody else's."""
+        try:
+            self._finish(run_id, EndReason.END_RUN, now_s)
+        except Exception as error:  # noqa: BLE001  the others go on
+            _log.exception("a run could not be ended", pool=self._pool.name, run_id=run_id)
+            if ending.done.done():
+                return
+            ending.done.set_exception(error)
 
     def finish_single(self, run_id: str) -> None:
         """Close a run that was made for one inference, once that is over."""
-        facts = self._pool.facts[run_id]
+        facts = self._pool.facts.get(run_id)
+        if facts is None:
+            return
         is_over = facts.ends_when_idle and facts.last_end_s is not None
         if is_over and facts.state is RunState.IDLE:
             self._finish(run_id, EndReason.SINGLE, self._pool.clocks.monotonic_s())
 
     def _finish(self, run_id: str, reason: EndReason, now_s: float) -> None:
-        view, facts = self._pool.core.run(run_id), self._pool.facts.pop(run_id)
+        self._ending.discard(run_id)
+        view, facts = self._pool.core.run(run_id), self._pool.facts[run_id]
         is_idle = view.state is RunState.IDLE
         last_s = facts.last_end_s
         finished_s = last_s if is_idle and last_s is not None else now_s
         ended = self._pool.core.end_run(run_id, now_s=finished_s)
-        true_finish = Ticks(view.start + service_ticks(ended.true_cost_kvtt, view.weight))
-        self._pool.changes.ended(run_id, view.sequence, true_finish, view.weight)
+        del self._pool.facts[run_id]
+        self._pool.held_prompt_bytes -= facts.prompt_bytes
+        self._pool.changes.end(run_id, ended.flow)
         remembered = EndedFacts.of(view, arrived_wall_s=facts.arrived_wall_s, jct_s=ended.jct_s)
         self._pool.ended.add(remembered)
-        self._ending.discard(run_id)
-        self._pool.held_prompt_bytes -= len(facts.prompt_text)
-        self._account_end(view, ended, reason, facts, is_whole=is_idle and not facts.num_aborted)
         if facts.ending is not None and not facts.ending.done.done():
             facts.ending.done.set_result(remembered)
         for listener in self._pool.listeners:
             listener.run_ended(run_id)
+        self._account_end(view, ended, reason, facts, is_whole=is_idle and not facts.num_aborted)
         self.settle(self._pool.core.advance_to(self._pool.core.value, now_s=now_s))
 
     def _account_end(
@@ -138,11 +156,13 @@ class PoolEndings:
             self._pool.changes.sample(self._sample(ended, facts))
 
     def _sample(self, ended: EndedRun, facts: RunFacts) -> SampleRow:
+        # What is declared now counts, not what was when the prompt came.
+        is_allowed = self._pool.application(ended.application).privacy is Privacy.TEXT
         return SampleRow(
             pool=self._pool.name,
             application=ended.application,
             run_id=ended.run_id,
-            prompt_text=facts.prompt_text,
+            prompt_text=facts.prompt_text if is_allowed else "",
             cost_kvtt=ended.true_cost_kvtt,
             num_inferences=ended.num_inferences,
             finished_at_s=facts.arrived_wall_s + ended.jct_s,
@@ -156,9 +176,10 @@ class PoolEndings:
             if known is None or not known.num_inferences:
                 continue
             known.fairness_ratio = ratio.ratio
-            self._pool.changes.settled(ratio.run_id)
+            self._pool.changes.settle(ratio.run_id)
             if ratio.application in self._pool.tracks:
                 self._pool.tracks[ratio.application].ratios.append(ratio.ratio)
+            self._pool.objectives.note(ratio.application, ratio.ratio)
             label = self._pool.label(ratio.application)
             if label is not None:
                 metrics = self._pool.metrics
@@ -178,10 +199,12 @@ class PoolEndings:
             self._no_expiry_before_s = now_s + _STALL_S
         self._last_tick_s = now_s
         self.finish_due()
-        while self._checks and self._checks[0][0] <= now_s and now_s >= self._no_expiry_before_s:
-            _, sequence, run_id = heapq.heappop(self._checks)
-            if run_id in self._pool.core and self._pool.core.run(run_id).sequence == sequence:
-                self._expire_or_recheck(run_id, now_s)
+        # What an engine has just taken with it, or brought, is to be noted before anything expires.
+        may_expire = now_s >= self._no_expiry_before_s and not self._pool.backlog
+        while may_expire and self._checks and self._checks[0][0] <= now_s:
+            check = heapq.heappop(self._checks)
+            if self._is_of_open_run(check):
+                self._expire_or_recheck(check[2], now_s)
 
     def _expire_or_recheck(self, run_id: str, now_s: float) -> None:
         """End a run that was idle or open for too long; one that waits or computes is not idle."""
@@ -205,3 +228,10 @@ class PoolEndings:
         if application.max_duration_s:
             at_s = min(at_s, view.arrived_at_s + application.max_duration_s)
         heapq.heappush(self._checks, (at_s, view.sequence, view.run_id))
+        if len(self._checks) > 2 * len(self._pool.core) + _SPARE_CHECKS:
+            self._checks = [check for check in self._checks if self._is_of_open_run(check)]
+            heapq.heapify(self._checks)
+
+    def _is_of_open_run(self, check: tuple[float, int, str]) -> bool:
+        _, sequence, run_id = check
+        return run_id in self._pool.core and self._pool.core.run(run_id).sequence == sequence

@@ -11,17 +11,21 @@ from typing import Final, Protocol
 import structlog
 
 from justitia.core.errors import RunExistsError
-from justitia.core.estimates import Estimate, Ladder, Source
+from justitia.core.estimates import Source
 from justitia.core.pool import Clock, Pool
+from justitia.core.privacy import Privacy
 from justitia.core.runs import RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
-from justitia_scheduler.applications import Application, Privacy, Track
+from justitia_scheduler.applications import Application, Track
+from justitia_scheduler.backlog import Backlog
 from justitia_scheduler.clocks import Clocks
 from justitia_scheduler.limits import MAX_APPLICATIONS
 from justitia_scheduler.metrics import Metrics
 from justitia_scheduler.outcomes import CallError, Outcome
 from justitia_scheduler.pool_changes import PoolChanges
 from justitia_scheduler.pool_endings import PoolEndings
+from justitia_scheduler.pool_estimates import PoolEstimates, Predicted
+from justitia_scheduler.pool_objectives import PoolObjectives
 from justitia_scheduler.run_facts import (
     EndedRuns,
     RunFacts,
@@ -32,22 +36,6 @@ from justitia_scheduler.run_facts import (
 MAX_HELD_PROMPT_BYTES: Final = 64 << 20
 
 _log = structlog.get_logger()
-
-
-class Predicted(Protocol):
-    """What a model said."""
-
-    @property
-    def cost_kvtt(self) -> float:
-        """Finite and > 0."""
-
-    @property
-    def model_version(self) -> str:
-        """Digest of the model."""
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether the model has seen no term of the text."""
 
 
 class Listener(Protocol):
@@ -82,18 +70,22 @@ class PoolService:
         self.clocks = clocks
         self.metrics = metrics
         self.core = Pool(clock=options.clock)
-        self.ladder = Ladder(options.default_cost_kvtt)
+        self.estimates = PoolEstimates(name, options.default_cost_kvtt, metrics)
+        self.ladder = self.estimates.ladder
         self.is_shadow = False
         self.applications: dict[str, Application] = {}
         self.tracks: dict[str, Track] = {}
         self.facts: dict[str, RunFacts] = {}
         self.ended = EndedRuns()
         self.changes = PoolChanges()
+        self.backlog = Backlog()
         self.listeners: set[Listener] = set()
         self.next_sequence = 0
         self._default = Application(name=options.default_application)
         self.held_prompt_bytes = 0
         self.endings = PoolEndings(self)
+        self.objectives = PoolObjectives(self)
+        metrics.begin_pool(name)
 
     # -- applications ------------------------------------------------------------------------------
 
@@ -125,14 +117,32 @@ class PoolService:
             self.tracks[name] = Track(num_by_state=track.num_by_state)
         self.changes.application(name, is_gone=True)
         self._reweigh(name)
+        self.objectives.forget(name)
         self.metrics.forget_application(self.name, name)
 
     def _reweigh(self, name: str) -> None:
+        """Rule V5; that all runs of it have their new tags in the journal, nobody waits for."""
         weight = self.application(name).weight
-        for view in self.core.reweigh(name, weight):
-            self._changed(view.run_id, has_new_tag=True)
+        changed = [view.run_id for view in self.core.reweigh(name, weight)]
+        self.backlog.add(self._note_reweighed, changed)
         for listener in self.listeners:
             listener.settings_changed()
+
+    def _note_reweighed(self, run_id: str) -> None:
+        if run_id in self.core:
+            self.changes.progress(run_id)
+            self._tell(run_id, has_new_tag=True)
+
+    def carry_weights_through(self) -> None:
+        """After a restart: finish an edit of a weight that had reached only some of the runs."""
+        views = self.core.runs()
+        behind = {
+            view.application
+            for view in views
+            if view.weight != self.application(view.application).weight
+        }
+        for name in behind:
+            self._reweigh(name)
 
     def set_mode(self, *, is_shadow: bool) -> None:
         """Put the order in force, or only measure."""
@@ -178,7 +188,7 @@ class PoolService:
                 f"run_id: the pool has {len(self.core)} open runs, its largest number",
             )
         now_s = self.clocks.monotonic_s()
-        estimate = self._estimate(served, order, prediction)
+        estimate = self.estimates.estimate(served, order, prediction)
         view = self.core.start_run(
             order.run_id,
             served.name,
@@ -243,7 +253,7 @@ class PoolService:
         self._note_order(order, self.application(view.application))
         if cost_kvtt is None and (prediction is None or not self._is_provisional(order.run_id)):
             return view
-        estimate = self._estimate(self.application(view.application), order, prediction)
+        estimate = self.estimates.estimate(self.application(view.application), order, prediction)
         if estimate == view.estimate:
             return view
         self.metrics.count(self.metrics.estimates, self.name, view.application, estimate.source)
@@ -262,34 +272,12 @@ class PoolService:
         )
         if facts.prompt_text or not order.prompt_text or served.privacy is not Privacy.TEXT:
             return
-        size = len(order.prompt_text)
+        size = len(order.prompt_text.encode())
         if self.held_prompt_bytes + size > MAX_HELD_PROMPT_BYTES:
             self.metrics.count(self.metrics.samples_dropped, self.name)
             return
         self.held_prompt_bytes += size
-        facts.prompt_text = order.prompt_text
-
-    def _estimate(
-        self, served: Application, order: RunOrder, prediction: Predicted | None
-    ) -> Estimate:
-        """Go down the ladder; a model that knows no term of the text comes just before defaults."""
-        is_sure = prediction is not None and not prediction.is_unknown
-        estimate = self._ladder_estimate(served, order, prediction if is_sure else None)
-        if prediction is not None and estimate.source is Source.DEFAULT:
-            return self._ladder_estimate(served, order, prediction)
-        return estimate
-
-    def _ladder_estimate(
-        self, served: Application, order: RunOrder, prediction: Predicted | None
-    ) -> Estimate:
-        return self.ladder.estimate(
-            served.name,
-            prompt_length=order.prompt_length,
-            client_kvtt=order.client_kvtt,
-            model_kvtt=None if prediction is None else prediction.cost_kvtt,
-            model_version="" if prediction is None else prediction.model_version,
-            fallback_kvtt=served.fallback_cost_kvtt,
-        )
+        facts.prompt_text, facts.prompt_bytes = order.prompt_text, size
 
     # -- views -------------------------------------------------------------------------------------
 
@@ -310,6 +298,7 @@ class PoolService:
             for state in RunState if label is not None else ():
                 count = track.num_by_state[state]
                 metrics.show(metrics.open, self.name, str(label), state, value=count)
+        self.objectives.show()
 
     def track(self, name: str) -> Track:
         """What became of an application's runs; empty where there was none."""
@@ -323,6 +312,7 @@ class PoolService:
     def note_state(self, run_id: str, state: RunState) -> None:
         """Count a run under its present state."""
         facts = self.facts[run_id]
+        self.estimates.check(facts, self.core.run(run_id), self.label(facts.served))
         track = self.tracks.get(facts.served)
         if facts.state is not state and track is not None:
             track.num_by_state[facts.state] -= 1
@@ -331,6 +321,12 @@ class PoolService:
         self._changed(run_id, has_new_tag=False)
 
     def _changed(self, run_id: str, *, has_new_tag: bool) -> None:
-        self.changes.run(run_id)
+        if has_new_tag:
+            self.changes.decide(run_id)
+        else:
+            self.changes.progress(run_id)
+        self._tell(run_id, has_new_tag=has_new_tag)
+
+    def _tell(self, run_id: str, *, has_new_tag: bool) -> None:
         for listener in self.listeners:
             listener.run_changed(run_id, has_new_tag=has_new_tag)

@@ -70,7 +70,8 @@ class Ending:
 class RunFacts:
     """Of an open run. ``requested`` is the application as its first caller wrote it.
 
-    ``counters``: (incarnation, useful, wasted) by engine, of engines that are not connected now.
+    ``counters``: (incarnation, useful, wasted) by engine, of engines of the journal that have not
+    come back.
     """
 
     requested: str
@@ -79,9 +80,11 @@ class RunFacts:
     state: RunState = RunState.IDLE
     client_kvtt: float | None = None
     prompt_text: str = ""
+    prompt_bytes: int = 0
     last_end_s: float | None = None
     num_aborted: int = 0
     ends_when_idle: bool = False
+    is_underestimated: bool = False
     #: Application that the run is served in, as in the core.
     served: str = ""
     ending: Ending | None = None

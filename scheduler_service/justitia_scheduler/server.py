@@ -11,6 +11,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry, start_http_server
 
+from justitia import flags
 from justitia.api.v1 import (
     admin_pb2,
     admin_pb2_grpc,
@@ -21,8 +22,8 @@ from justitia.api.v1 import (
     training_pb2,
     training_pb2_grpc,
 )
+from justitia.core.limits import MAX_MESSAGE_BYTES
 from justitia_scheduler.admin_servicer import AdminServicer, EngineServicer
-from justitia_scheduler.limits import MAX_MESSAGE_BYTES
 from justitia_scheduler.run_servicer import RunServicer
 from justitia_scheduler.service import SchedulerService
 from justitia_scheduler.training_servicer import TrainingServicer
@@ -54,26 +55,54 @@ def split_address(field: str, address: str) -> tuple[str, int]:
     Raises:
         ListenError: there is no port, or it is no port number.
     """
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
-        raise ListenError(f"{field}: must be host:port, got {address!r}")
-    return host.strip("[]"), int(port)
+    try:
+        return flags.split_address(field, address)
+    except ValueError as error:
+        raise ListenError(str(error)) from None
 
 
 def credentials(cert: Path, key: Path, client_ca: Path | None) -> grpc.ServerCredentials:
     """Read TLS files; with ``client_ca`` every client must show a certificate of it (mTLS).
 
+    Files that change are read again for the next connection, so that certificates can be renewed;
+    a set that does not fit together is passed over until it does.
+
     Raises:
         ListenError: a file cannot be read.
     """
+    files = _TlsFiles(cert, key, client_ca)
     try:
-        pair = (key.read_bytes(), cert.read_bytes())
-        ca = None if client_ca is None else client_ca.read_bytes()
+        first = files.read()
     except OSError as error:
         raise ListenError(f"{error.filename}: {error.strerror}") from error
-    return grpc.ssl_server_credentials(
-        [pair], root_certificates=ca, require_client_auth=ca is not None
+    return grpc.dynamic_ssl_server_credentials(
+        first,
+        files.read_if_changed,  # type: ignore[arg-type]  # None: no change; the stubs forget it
+        require_client_authentication=client_ca is not None,
     )
+
+
+class _TlsFiles:
+    """The server's TLS files, and whether they have changed. gRPC asks from its own threads."""
+
+    def __init__(self, cert: Path, key: Path, client_ca: Path | None) -> None:
+        self._cert, self._key, self._client_ca = cert, key, client_ca
+        self._seen: tuple[bytes, bytes, bytes | None] | None = None
+
+    def read(self) -> grpc.ServerCertificateConfiguration:
+        """Read them all."""
+        ca = None if self._client_ca is None else self._client_ca.read_bytes()
+        self._seen = (self._key.read_bytes(), self._cert.read_bytes(), ca)
+        return grpc.ssl_server_certificate_configuration([self._seen[:2]], ca)
+
+    def read_if_changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """Read them; None if nothing changed or not all are there."""
+        before = self._seen
+        try:
+            configuration = self.read()
+        except OSError:
+            return None
+        return None if self._seen == before else configuration
 
 
 class GrpcServer:
@@ -83,6 +112,7 @@ class GrpcServer:
         self._service = service
         self._server = grpc.aio.server(options=_OPTIONS)
         self._health = health.aio.HealthServicer()
+        self._probes: grpc.aio.Server | None = None
         self.port = 0
         served: tuple[tuple[Any, object], ...] = (
             (run_pb2_grpc.add_RunServiceServicer_to_server, RunServicer(service)),
@@ -120,11 +150,29 @@ class GrpcServer:
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return self.port
 
+    async def start_probes(self, address: str) -> int:
+        """Serve health alone on a port without TLS, which kubelet's probes need; returns the port.
+
+        Raises:
+            ListenError: the address is malformed or taken.
+        """
+        _require_free("health_address", *split_address("health_address", address))
+        self._probes = grpc.aio.server(options=_OPTIONS)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._probes)
+        try:
+            port = self._probes.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ListenError(f"health_address: cannot listen on {address}: {error}") from error
+        await self._probes.start()
+        return port
+
     async def drain(self, grace_s: float) -> None:
         """Say NOT_SERVING, close the streams, let calls finish for ``grace_s``, then end them."""
         await self._health.enter_graceful_shutdown()
         self._service.begin_stop()
         await self._server.stop(grace_s)
+        if self._probes is not None:
+            await self._probes.stop(None)
 
 
 def serve_metrics(address: str, registry: CollectorRegistry) -> WSGIServer:
@@ -159,11 +207,9 @@ def _require_free(field: str, host: str, port: int) -> None:
     if port == 0:
         return
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-        except OSError as error:
-            raise ListenError(
-                f"{field}: cannot listen on {host}:{port}: {error.strerror}"
-            ) from error
+    except OSError as error:  # also where the kernel has no IPv6
+        raise ListenError(f"{field}: cannot listen on {host}:{port}: {error.strerror}") from error

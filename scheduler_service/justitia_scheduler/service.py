@@ -21,9 +21,11 @@ from justitia_scheduler.pool_records import PoolRecords
 from justitia_scheduler.pools import PoolOptions, PoolService
 from justitia_scheduler.run_facts import EndedFacts, RunOrder
 from justitia_scheduler.store import Key, Loaded, ModelRow, Store, Transaction, WriteError
+from justitia_scheduler.watching import RunWatchers
 
 _TICK_S: Final = 0.05
 _TICKS_PER_GAUGES: Final = 20
+_SLICES_PER_TICK: Final = 20
 
 _log = structlog.get_logger()
 
@@ -63,12 +65,14 @@ class SchedulerService:
         self.clocks = clocks or Clocks()
         self.metrics = metrics or Metrics()
         self.sessions = EngineSessions()
+        self.watchers = RunWatchers()
         self.is_stopping = False
         self._pool_options = pool_options or PoolOptions()
         self._parts: dict[str, PoolParts] = {}
         self._store = store
         self.journal = Journal(store, self, self.metrics, self.clocks)
         self._tasks: list[asyncio.Task[None]] = []
+        self._time: asyncio.Task[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -84,18 +88,19 @@ class SchedulerService:
         self._restore(loaded)
         await self._activate_all(loaded.models)
         if loaded.troubles:
-            self.journal.is_healthy = False  # the first commit writes everything anew
-        self._tasks = [
-            asyncio.create_task(self.journal.run(), name="journal"),
-            asyncio.create_task(self._housekeeping(), name="housekeeping"),
-        ]
+            self.journal.replace_all()
+        self._time = asyncio.create_task(self._housekeeping(), name="housekeeping")
+        self._tasks = [asyncio.create_task(self.journal.run(), name="journal"), self._time]
 
     async def stop(self) -> None:
         """End what is ending, flush the journal, release everything."""
         self.begin_stop()
-        for task in self._tasks:
-            task.cancel()
+        if self._time is not None:
+            self._time.cancel()
+        self.journal.begin_close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for parts in self._parts.values():
+            parts.pool.backlog.run_all()
         await self.journal.close()
         for parts in self._parts.values():
             parts.predictor.close()
@@ -105,6 +110,7 @@ class SchedulerService:
         self.is_stopping = True
         for parts in self._parts.values():
             parts.pool.endings.finish_due(is_forced=True)
+        self.watchers.close_all()
         self.sessions.close_all(
             CallError(Outcome.STOPPING, "the scheduler service is being stopped")
         )
@@ -139,29 +145,35 @@ class SchedulerService:
         while True:
             await asyncio.sleep(_TICK_S)
             num_ticks += 1
-            try:
-                for parts in self._parts.values():
+            for parts in self.all_parts():
+                try:
                     parts.pool.endings.tick()
+                    await _work_off(parts.pool)
                     if num_ticks % _TICKS_PER_GAUGES == 0:
                         parts.pool.show_gauges()
-            except Exception:  # noqa: BLE001  time must go on; the log has the fault
-                _log.exception("housekeeping failed")
+                except Exception:  # noqa: BLE001  time must go on; the log has the fault
+                    _log.exception("housekeeping failed", pool=parts.pool.name)
 
     # -- the journal's source ----------------------------------------------------------------------
 
-    def changes(self) -> Transaction:
+    async def changes(self) -> Transaction:
         """Take what changed in all pools."""
         transaction = Transaction()
-        for parts in self._parts.values():
-            parts.records.take_changes(transaction)
+        for parts in self.all_parts():
+            await parts.records.put_changes(transaction)
         return transaction
 
-    def everything(self) -> Transaction:
+    async def everything(self) -> Transaction:
         """Take all pools whole."""
         transaction = Transaction(replaces_all=True)
-        for parts in self._parts.values():
-            parts.records.take_everything(transaction)
+        for parts in self.all_parts():
+            await parts.records.put_everything(transaction)
         return transaction
+
+    def written(self, transaction: Transaction) -> None:
+        """Let the pools forget what the store has taken."""
+        for parts in self.all_parts():
+            parts.records.written(transaction)
 
     # -- pools -------------------------------------------------------------------------------------
 
@@ -196,6 +208,28 @@ class SchedulerService:
                 if application in parts.pool.applications:
                     return parts
         return self.parts(pool)
+
+    def parts_with(self, pool: str, run_id: str) -> PoolParts:
+        """Find the pool of a call about a run; without one, the pool that knows the run.
+
+        Open runs come before ended ones, and the default pool before others.
+
+        Raises:
+            CallError: the pool is not known, or several other pools have an open run of this id.
+        """
+        default = self.parts(pool)
+        if pool or run_id in default.pool.core:
+            return default
+        others = [parts for parts in self._parts.values() if run_id in parts.pool.core]
+        if len(others) > 1:
+            names = ", ".join(sorted(parts.pool.name for parts in others))
+            raise CallError(
+                Outcome.INVALID, f"pool: must be named, run {run_id[:40]!r} is open in {names}"
+            )
+        if others or run_id in default.pool.ended:
+            return others[0] if others else default
+        known = (parts for parts in self._parts.values() if run_id in parts.pool.ended)
+        return next(known, default)
 
     def _add_pool(self, name: str) -> PoolParts:
         pool = PoolService(name, self._pool_options, self.clocks, self.metrics)
@@ -257,20 +291,37 @@ class SchedulerService:
             is_active=True,
             artefact=artefact,
         )
+        # An older model of a deleted application of this name goes before this one comes.
+        await self.journal.committed()
         try:
             await self.journal.call(self._store.put_model, row, keep=MAX_MODELS_PER_APPLICATION)
         except WriteError as refusal:
             raise CallError(Outcome.STOPPING, f"artefact: cannot be stored: {refusal}") from refusal
         parts.predictor.activate(model)
+        # What the models before it got wrong is no mark of this one.
+        parts.pool.track(application).relative_errors.clear()
         return row
 
-    async def models(self, pool: str) -> list[ModelRow]:
-        """All stored models of a pool."""
-        return await self.journal.call(self._store.models, pool)
+    async def models(
+        self, pool: str, application: str, *, has_artefacts: bool = False
+    ) -> list[ModelRow]:
+        """Stored models of a pool, or of one application."""
+        return await self.journal.call(
+            self._store.models, pool, application, has_artefacts=has_artefacts
+        )
 
     def store(self) -> Store:
         """The store, for reads in the journal's thread."""
         return self._store
+
+
+async def _work_off(pool: PoolService) -> None:
+    """Do a part of what a pool has put off, and let others have their turn all the time."""
+    for _ in range(_SLICES_PER_TICK):
+        if not pool.backlog:
+            return
+        pool.backlog.run_slice()
+        await asyncio.sleep(0)
 
 
 def new_run_id() -> str:

@@ -1,32 +1,25 @@
 """Settings from flags and JUSTITIA_SCHEDULER_* variables; read here and nowhere else."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from justitia.core.pool import Clock
 from justitia.core.units import MAX_COST_KVTT
+from justitia.flags import SettingsError, read_flags
 from justitia_scheduler.pools import PoolOptions
 from justitia_scheduler.service import ServiceOptions
+
+__all__ = ["ENV_PREFIX", "Settings", "SettingsError", "read_settings"]
 
 ENV_PREFIX: Final = "JUSTITIA_SCHEDULER_"
 
 #: Tells clients and engines where this service is; the same environment may hold both.
-_CLIENTS_VARIABLE: Final = f"{ENV_PREFIX}ADDRESS"
-#: What Kubernetes injects for a Service named justitia-scheduler is not meant for us.
-_INJECTED: Final = re.compile(
-    rf"{ENV_PREFIX}(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?"
-    r"|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
-)
-
-
-class SettingsError(Exception):
-    """The settings cannot be used; the message says which and why."""
+_CLIENTS_VARIABLES: Final = frozenset({f"{ENV_PREFIX}ADDRESS"})
 
 
 class Settings(BaseSettings):
@@ -54,6 +47,11 @@ class Settings(BaseSettings):
     metrics_address: str = Field(
         "127.0.0.1:9095",
         description="host:port of the Prometheus page, or 'off'. Loopback, as above.",
+    )
+    health_address: str = Field(
+        "off",
+        description="host:port of grpc.health.v1 alone and without TLS, or 'off'. For probes that"
+        " know no TLS, such as kubelet's; gRPC's own port answers them too.",
     )
     journal_path: Path | None = Field(
         None,
@@ -122,6 +120,11 @@ class Settings(BaseSettings):
         """Whether metrics are served."""
         return self.metrics_address != "off"
 
+    @property
+    def has_health_port(self) -> bool:
+        """Whether health has a port of its own."""
+        return self.health_address != "off"
+
     def pool_options(self) -> PoolOptions:
         """What every pool shares."""
         return PoolOptions(
@@ -151,16 +154,4 @@ def read_settings(
         SettingsError: an unknown variable, or a value that does not fit.
         SystemExit: --help, or an unknown flag (code 2).
     """
-    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {_CLIENTS_VARIABLE}
-    for name in sorted(environment):
-        is_ours = name.upper().startswith(ENV_PREFIX)
-        if is_ours and name.upper() not in known and not _INJECTED.fullmatch(name.upper()):
-            raise SettingsError(f"{name}: no such setting; --help lists them")
-    try:
-        return Settings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = first["msg"].removeprefix("Value error, ")
-        given = "" if isinstance(first["input"], dict) else f", got {first['input']!r}"
-        raise SettingsError(f"{where}: {what}{given}" if where else what) from error
+    return read_flags(Settings, arguments, environment, others=_CLIENTS_VARIABLES)

@@ -48,6 +48,14 @@ class ModelRow:
     artefact: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleCounts:
+    """Samples of an application; ``since_model``: finished after its active model was published."""
+
+    total: int = 0
+    since_model: int = 0
+
+
 @dataclass(kw_only=True, slots=True)
 class Transaction:
     """Changes that become durable together.
@@ -91,11 +99,16 @@ class Store(Protocol):
     ) -> list[tuple[int, SampleRow]]:
         """Read up to ``limit`` samples with their serial numbers, oldest first."""
 
+    def sample_counts(self, pool: str, application: str = "") -> dict[str, SampleCounts]:
+        """Count the samples of each application of a pool, or of one, that has any."""
+
     def put_model(self, model: ModelRow, *, keep: int) -> None:
         """Store a model, active if it says so; only the newest ``keep`` of its application stay."""
 
-    def models(self, pool: str) -> list[ModelRow]:
-        """Read all models of a pool, oldest first."""
+    def models(
+        self, pool: str, application: str = "", *, has_artefacts: bool = False
+    ) -> list[ModelRow]:
+        """Read the models of a pool, or of one application, oldest first."""
 
     def close(self) -> None:
         """Release the files."""

@@ -5,9 +5,10 @@ from typing import Final
 
 from justitia.api.v1 import training_pb2, training_pb2_grpc
 from justitia.core.errors import InvalidValueError
+from justitia.core.limits import MAX_ARTEFACT_BYTES
 from justitia_scheduler import convert
 from justitia_scheduler.answering import Context, answered, streamed
-from justitia_scheduler.limits import MAX_ARTEFACT_BYTES, require_id
+from justitia_scheduler.limits import require_id
 from justitia_scheduler.outcomes import CallError, Outcome
 from justitia_scheduler.service import SchedulerService
 from justitia_scheduler.store import ModelRow
@@ -75,7 +76,7 @@ class TrainingServicer(training_pb2_grpc.TrainingServiceServicer):
         """Give a model with its artefact."""
         del context
         application = require_id("application", request.application)
-        rows = await self._rows(request.pool, application)
+        rows = await self._rows(request.pool, application, has_artefacts=True)
         wanted = [
             row
             for row in rows
@@ -96,7 +97,8 @@ class TrainingServicer(training_pb2_grpc.TrainingServiceServicer):
         rows = await self._rows(request.pool, request.application)
         return training_pb2.ListModelsResponse(models=[convert.model(row) for row in rows])
 
-    async def _rows(self, pool: str, application: str) -> list[ModelRow]:
+    async def _rows(
+        self, pool: str, application: str, *, has_artefacts: bool = False
+    ) -> list[ModelRow]:
         name = self._service.parts(pool).pool.name
-        rows = await self._service.models(name)
-        return [row for row in rows if application in ("", row.application)]
+        return await self._service.models(name, application, has_artefacts=has_artefacts)

@@ -36,19 +36,19 @@ def test_flags_win_over_variables(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "said"),
     [
-        ["--drain-s", "-1"],
-        ["--drain-s", "nan"],
-        ["--clock", "sundial"],
-        ["--default-cost-kvtt", "0"],
-        ["--tls-cert", "x"],
-        ["--tls-client-ca", "x"],
-        ["--prediction-deadline-s", "11"],
+        (["--drain-s", "-1"], "drain_s: .*greater than or equal to 0, got '-1'"),
+        (["--drain-s", "nan"], "drain_s: .*, got 'nan'"),
+        (["--clock", "sundial"], "clock: .*'delivered' or 'capacity', got 'sundial'"),
+        (["--default-cost-kvtt", "0"], "default_cost_kvtt: .*, got '0'"),
+        (["--tls-cert", "x"], "tls_cert and tls_key must be given together"),
+        (["--tls-client-ca", "x"], "tls_client_ca needs tls_cert and tls_key"),
+        (["--prediction-deadline-s", "11"], "prediction_deadline_s: .*, got '11'"),
     ],
 )
-def test_a_setting_out_of_range_is_refused(arguments):
-    with pytest.raises((SettingsError, SystemExit)):
+def test_a_setting_out_of_range_is_refused_by_name_and_value(arguments, said):
+    with pytest.raises(SettingsError, match=said):
         read_settings(arguments, {})
 
 
@@ -174,6 +174,62 @@ async def test_with_mtls_a_client_needs_a_certificate_of_the_authority(bench, tm
     assert list(bench.pool.facts) == ["r1"]
 
 
+async def test_probes_answer_without_a_certificate_where_mtls_is_on(bench, tmp_path):
+    authority = Authority(tmp_path)
+    server = GrpcServer(bench.service)
+    await server.start("127.0.0.1:0", credentials(*authority.pair("server"), authority.path))
+    port = await server.start_probes("127.0.0.1:0")
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("liveness", "readiness"):
+            answer = await stub.Check(health_pb2.HealthCheckRequest(service=name))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(clients.SchedulerError, match="Method not found"):
+            async with clients.connect_async(f"127.0.0.1:{port}") as client:
+                await client.start_run(run_id="r1")
+        watch = stub.Watch(health_pb2.HealthCheckRequest(service="readiness"))
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        drain = asyncio.create_task(server.drain(0))
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        await drain
+
+
+async def test_renewed_certificates_are_served_without_a_restart(bench, tmp_path):
+    old = Authority(tmp_path)
+    pair = old.pair("server")
+    async with served(bench.service, credentials(*pair, old.path)) as address:
+        await start_run(address, old, "r1")
+        (tmp_path / "new").mkdir()
+        new = Authority(tmp_path / "new")
+        renewed = (new.path, *new.pair("server"))
+        # While only half of the files are there, what was served is still.
+        pair[0].write_bytes(renewed[1].read_bytes())
+        await start_run(address, old, "r2")
+        pair[1].write_bytes(renewed[2].read_bytes())
+        old.path.write_bytes(renewed[0].read_bytes())
+        await start_run(address, new, "r3")
+    assert list(bench.pool.facts) == ["r1", "r2", "r3"]
+
+
+async def start_run(address, authority, run_id):
+    cert, key = authority.pair(f"client-{run_id}")
+    tls = clients.TlsFiles(ca=authority.path, cert=cert, key=key)
+    async with clients.connect_async(address, tls=tls, timeout_s=5) as client:
+        await client.start_run(run_id=run_id)
+
+
+async def test_a_kernel_without_ipv6_is_said_in_one_sentence(bench, monkeypatch):
+    def without_ipv6(*_):
+        raise OSError(97, "Address family not supported by protocol")
+
+    server = GrpcServer(bench.service)
+    monkeypatch.setattr("justitia_scheduler.server.socket.socket", without_ipv6)
+    with pytest.raises(
+        ListenError, match=r"listen_address: cannot listen on :::50051: Address fam"
+    ):
+        await server.start("[::]:50051")
+
+
 def test_a_missing_tls_file_is_named(tmp_path):
     with pytest.raises(ListenError, match=r"no\.pem"):
         credentials(tmp_path / "no.pem", tmp_path / "no.pem", None)
@@ -219,7 +275,7 @@ async def test_a_drain_says_so_closes_streams_and_answers_what_waits(bench):
 def test_taken_ports_and_malformed_addresses_are_one_sentence(bench_port):
     with pytest.raises(ListenError, match="in use"):
         serve_metrics(f"127.0.0.1:{bench_port}", None)
-    for address in ("localhost", "localhost:http", "1.2.3.4:99999"):
+    for address in ("localhost", "localhost:http", "1.2.3.4:99999", "127.0.0.1:²"):
         with pytest.raises(ListenError, match="host:port"):
             serve_metrics(address, None)
 
@@ -255,6 +311,7 @@ def test_an_unusable_file_ends_the_program_with_one_sentence_and_code_2(in_proce
         ("--journal-path", missing),
         ("--tls-cert", missing, "--tls-key", missing),
         ("--listen-address", "nowhere"),
+        ("--listen-address", "127.0.0.1:²"),
     ):
         code, said = in_process("--metrics-address", "off", *arguments)
         assert code == 2
@@ -273,13 +330,15 @@ def test_a_second_signal_ends_the_process_at_once():
     try:
         line = next(line for line in process.stderr if "serving" in line)
         port = line.split(" port=")[1].split()[0]
-        with clients.connect(f"127.0.0.1:{port}") as client:
-            events = client.watch_runs()
-            next(events)  # a stream that keeps the drain waiting
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            next(watch)  # a stream that its client keeps open keeps the drain waiting
             process.send_signal(signal.SIGTERM)
             next(line for line in process.stderr if "draining" in line)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
             process.send_signal(signal.SIGINT)
-            assert process.wait(5) in (0, 128 + signal.SIGINT)
+            assert process.wait(5) == 128 + signal.SIGINT
     finally:
         process.kill()
         process.wait()

@@ -85,6 +85,27 @@ async def test_ended_runs_and_their_fluid_flows_survive(
     await close_service(bench)
 
 
+async def test_a_run_that_has_left_the_fluid_system_does_not_come_back_to_it(
+    tmp_path, open_service, crash_service, close_service, finished
+):
+    path = tmp_path / "journal.db"
+    bench = await open_service(path)
+    engine = bench.engine()
+    await engine.join()
+    await bench.start("small", cost_kvtt=10)
+    await bench.start("other", cost_kvtt=100_000)
+    await engine.report({"run_id": "small", "useful_kvtt": 300, "num_running": 1})
+    await engine.report({"run_id": "small", "useful_kvtt": 400}, finished=[finished("small")])
+    await bench.until(lambda: bench.pool.core.run("small").useful_kvtt == 400)
+    await bench.end_after_grace("small")
+    fluid = bench.pool.core.snapshot().fluid
+    assert len(fluid.flows) == 1
+    await crash_service(bench)
+    bench = await open_service(path, clock=bench.clock)
+    assert bench.pool.core.snapshot().fluid.flows == fluid.flows
+    await close_service(bench)
+
+
 async def test_extreme_numbers_come_back_identical(
     tmp_path, open_service, crash_service, close_service
 ):
@@ -406,11 +427,24 @@ class Load:
             assert old.virtual_finish == tag.virtual_finish, "a run lost its F"
 
 
+async def open_beside_engines(port, number):
+    """Open runs that no engine has met, so that only the journal can bring them back."""
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        runs = run_pb2_grpc.RunServiceStub(channel)
+        return await asyncio.gather(
+            *(
+                runs.StartRun(run_pb2.StartRunRequest(run_id=f"beside{n}", cost_kvtt=500 + n))
+                for n in range(number)
+            )
+        )
+
+
 async def test_kill_under_load_and_restart_keeps_every_tag_and_v(tmp_path):
     path, load = tmp_path / "journal.db", Load()
     process, port = await asyncio.to_thread(spawn, path)
     try:
         await load.work(port, 100)
+        beside = await open_beside_engines(port, 400)
         assert end(process, signal.SIGKILL) == -signal.SIGKILL
         process, port = await asyncio.to_thread(spawn, path)
         await load.work(port, 50)
@@ -421,6 +455,8 @@ async def test_kill_under_load_and_restart_keeps_every_tag_and_v(tmp_path):
                 run = await runs.GetRun(run_pb2.GetRunRequest(run_id=run_id))
                 assert run.virtual_finish == tag.virtual_finish
                 assert run.useful_kvtt == load.useful[run_id]
+            for run in beside:
+                assert await runs.GetRun(run_pb2.GetRunRequest(run_id=run.run_id)) == run
         assert await asyncio.to_thread(end, process, signal.SIGTERM) == 0
     finally:
         if process.poll() is None:

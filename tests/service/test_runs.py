@@ -92,6 +92,28 @@ async def test_an_engines_run_of_an_undeclared_application_is_served_in_the_defa
     assert bench.metric("justitia_unknown_application_runs_total", pool="default") == 1
 
 
+async def test_a_run_is_found_in_whatever_pool_its_application_lives(bench):
+    await bench.declare("chat", pool="other")
+    assert (await bench.start("r1", "chat")).pool == "other"
+    assert (await bench.get("r1")).pool == "other"
+    explain = bench.runs.ExplainRun(run_pb2.ExplainRunRequest(run_id="r1"))
+    assert (await explain).run.run_id == "r1"
+    assert (await bench.end("r1")).state == run_pb2.RUN_STATE_ENDED
+    assert (await bench.end("r1")).pool == "other"
+    assert not bench.service.parts("other").pool.facts
+
+
+async def test_an_id_that_is_open_in_several_pools_is_refused_until_a_pool_is_named(bench):
+    for pool in ("a", "b"):
+        await bench.declare(f"chat-{pool}", pool=pool)
+        await bench.start("r1", f"chat-{pool}")
+    assert "a, b" in await refused(bench.end("r1"), grpc.StatusCode.INVALID_ARGUMENT)
+    await bench.start("r1")
+    assert (await bench.end("r1")).pool == "default"
+    named = run_pb2.EndRunRequest(run_id="r1", pool="b")
+    assert (await bench.runs.EndRun(named)).pool == "b"
+
+
 async def test_end_run_before_anything_else_is_not_found(bench):
     await refused(bench.end("r1"), grpc.StatusCode.NOT_FOUND)
 
@@ -299,6 +321,27 @@ async def test_the_fair_ratio_is_told_once_the_fluid_system_is_there(bench, fini
     assert ratio == pytest.approx(0.5)
 
 
+async def test_a_run_that_is_new_and_over_in_one_report_counts_and_is_not_opened(bench, finished):
+    engine = bench.engine()
+    await engine.join()
+    await bench.start("r1", cost_kvtt=1000)
+    await engine.report(
+        {"run_id": "short", "useful_kvtt": 40},
+        {"run_id": "r1", "useful_kvtt": 5, "num_running": 1},
+        finished=[finished("short")],
+        new=[engine_pb2.NewRun(run_id="short")],
+        closed=["short"],
+    )
+    await bench.until(lambda: bench.pool.core.useful_kvtt == 45)
+    assert int((await bench.describe()).virtual_time.ticks) == 45 << 64
+    assert list(bench.pool.facts) == ["r1"]
+    assert bench.pool.core.total_weight == 10**9
+    delivered = bench.metric(
+        "justitia_delivered_kvtt_total", pool="default", application="default", kind="useful"
+    )
+    assert delivered == 45
+
+
 async def test_a_run_made_for_one_inference_ends_with_it(bench, finished):
     engine = bench.engine()
     await engine.join()
@@ -345,6 +388,7 @@ async def test_odd_but_printable_ids_are_ids(bench, run_id):
         {"page_size": 1001},
         {"page_token": "zzz"},
         {"page_token": "1.2.3"},
+        {"page_token": "1.²"},
         {"page_token": "9" * 500 + ".1"},
     ],
 )

@@ -1,54 +1,18 @@
 """Samples and models through the API, and predictions under their deadline (E1, E2, FS3, FP2)."""
 
-import itertools
 import time
 
 import grpc
-import numpy as np
 import pytest
 
 from justitia.api.v1 import admin_pb2, common_pb2, training_pb2
 from justitia.predictor import artefact
-from justitia.predictor.features import LENGTH_FEATURES, Featuriser
-from justitia.predictor.model import TrainedModel, TrainingMetrics
-from justitia.predictor.network import Network
+from justitia.testing.models import handmade_model
 
 
 @pytest.fixture(scope="module")
 def small_model():
-    """A model made by hand: no training, so no torch here."""
-    widths = [1 + len(LENGTH_FEATURES), 4, 4, 4, 1]
-    rng = np.random.default_rng(0)
-    ones = np.ones(len(LENGTH_FEATURES), dtype=np.float32)
-    return TrainedModel(
-        application="chat",
-        featuriser=Featuriser(
-            vocabulary=("word",),
-            idf=np.ones(1, dtype=np.float32),
-            length_mean=ones,
-            length_std=ones,
-        ),
-        network=Network(
-            weights=tuple(
-                rng.normal(size=shape).astype(np.float32) for shape in itertools.pairwise(widths)
-            ),
-            biases=tuple(np.zeros(width, dtype=np.float32) for width in widths[1:]),
-        ),
-        log_mean=5.0,
-        log_std=1.0,
-        min_cost_kvtt=1.0,
-        max_cost_kvtt=1e6,
-        metrics=TrainingMetrics(
-            num_samples=50,
-            num_dropped=0,
-            num_held_out=10,
-            mean_relative_error=0.25,
-            median_relative_error=0.2,
-            mean_log_error=0.2,
-            rank_correlation=0.9,
-        ),
-        train_s=1.0,
-    )
+    return handmade_model("chat")
 
 
 async def publish(bench, content):
