@@ -13,7 +13,7 @@ _SYSTEM = "You play a text game. Answer with the number of one action."
 
 
 def make_task(rng: random.Random) -> Task:
-    places = tuple(rng.sample(_PLACES, rng.randint(2, 6)))  # a row of rooms
+    places = tuple(rng.sample(_PLACES, rng.randint(2, 5)))  # a row of rooms
     thing = rng.choice(_THINGS)
     source, goal = rng.sample(range(len(places)), 2)
     # The user sees the house and the wish, not where the thing lies.
@@ -65,7 +65,7 @@ async def run(llm: Llm, task: Task) -> str:
         listing = "\n".join(f"{i}. {action}" for i, action in enumerate(actions, 1))
         reply = await llm.chat(
             f"{task.prompt}\n" + "\n".join(history) + f"\nActions:\n{listing}\nYour action:",
-            max_tokens=8,
+            max_tokens=4,
             stage="act",
             system=_SYSTEM,
         )

@@ -15,12 +15,12 @@ _CHECKS = (
     "Is there work that is done twice?",
     "Which test is missing most?",
 )
-_LINES_PER_CHECK = 6
+_LINES_PER_CHECK = 4
 _SYSTEM = "You review Python code. Answer in one short sentence."
 
 
 def make_task(rng: random.Random) -> Task:
-    source = corpus.function_source(rng, max_chars=rng.choice((400, 700, 1100)))
+    source = corpus.function_source(rng, max_chars=rng.choice((250, 400, 600)))
     num_checks = min(len(_CHECKS), 1 + len(source.splitlines()) // _LINES_PER_CHECK)
     return Task(
         prompt=f"Check this function.\n\n{source}",
@@ -36,7 +36,7 @@ async def run(llm: Llm, task: Task) -> str:
     verdict = await llm.chat(
         f"Facts: {_describe(source)}\nFindings:\n{report}\n\n"
         "Should the function be changed before it is merged? Answer in one sentence.",
-        max_tokens=30,
+        max_tokens=15,
         stage="verdict",
         system=_SYSTEM,
     )
@@ -45,7 +45,7 @@ async def run(llm: Llm, task: Task) -> str:
 
 async def _check(llm: Llm, source: str, question: str) -> str:
     # The source comes first, so that all checks share its cached prefix.
-    return await llm.chat(f"{source}\n\n{question}", max_tokens=40, stage="check", system=_SYSTEM)
+    return await llm.chat(f"{source}\n\n{question}", max_tokens=20, stage="check", system=_SYSTEM)
 
 
 def _describe(source: str) -> str:

@@ -14,7 +14,7 @@ _MAX_SCORE = 10
 def make_task(rng: random.Random) -> Task:
     num_documents = corpus.spread(rng, 3, 9)
     documents = tuple(
-        corpus.document(rng, chars=corpus.spread(rng, 300, 700)) for _ in range(num_documents)
+        corpus.document(rng, chars=corpus.spread(rng, 160, 360)) for _ in range(num_documents)
     )
     listing = "\n\n".join(f"Document {i}: {text}" for i, text in enumerate(documents, 1))
     return Task(prompt=f"Merge these documents into one.\n\n{listing}", parts=documents)
@@ -30,14 +30,14 @@ async def run(llm: Llm, task: Task) -> str:
     best = candidates[scores.index(max(scores))]
     return await llm.chat(
         f"Improve the wording of this document and keep every fact:\n\n{best}",
-        max_tokens=180,
+        max_tokens=90,
         stage="polish",
     )
 
 
 async def _note(llm: Llm, document: str) -> str:
     note = await llm.chat(
-        f"List the main points of this document:\n\n{document}", max_tokens=90, stage="note"
+        f"List the main points of this document:\n\n{document}", max_tokens=45, stage="note"
     )
     return note or document[:300]
 
@@ -48,7 +48,7 @@ async def _merge(llm: Llm, pair: list[str]) -> str:
     joined = "\n".join(pair)
     merged = await llm.chat(
         f"Merge these points and leave out what is said twice:\n\n{joined}",
-        max_tokens=120,
+        max_tokens=60,
         stage="merge",
     )
     return merged or joined[:500]
@@ -57,7 +57,7 @@ async def _merge(llm: Llm, pair: list[str]) -> str:
 async def _write(llm: Llm, notes: str, style: str) -> str:
     text = await llm.chat(
         f"Write one document from these points, {style}:\n\n{notes}",
-        max_tokens=160,
+        max_tokens=75,
         stage="write",
     )
     return text or notes
@@ -66,7 +66,7 @@ async def _write(llm: Llm, notes: str, style: str) -> str:
 async def _score(llm: Llm, candidate: str) -> float:
     reply = await llm.chat(
         f"Rate this document from 1 to {_MAX_SCORE}. Answer with the number only.\n\n{candidate}",
-        max_tokens=8,
+        max_tokens=4,
         stage="score",
     )
     score = last_number(reply)

@@ -35,7 +35,7 @@ async def _verify(llm: Llm, equation: str) -> str:
     left, _, right = equation.rpartition(" = ")
     reply = await llm.chat(
         f"Is {equation} correct? Compute the left side step by step, then say yes or no.",
-        max_tokens=60,
+        max_tokens=30,
         stage="verify",
     )
     exact = _evaluate(left)
@@ -45,7 +45,7 @@ async def _verify(llm: Llm, equation: str) -> str:
     reason = await llm.chat(
         f"The exact value of {left} is {exact}. Explain in one sentence what that says about "
         f"{equation}.",
-        max_tokens=50,
+        max_tokens=25,
         stage="explain",
     )
     return f"{equation}: {'correct' if is_correct else 'wrong'}, against first sight. {reason}"

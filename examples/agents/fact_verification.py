@@ -7,15 +7,15 @@ from agentkit import Llm, Task, gather, main, says_yes
 
 APPLICATION = "fact-verification"
 
-_PASSAGE_CHARS = 320
+_PASSAGE_CHARS = 160
 
 
 def make_task(rng: random.Random) -> Task:
     num_claims = rng.choice((1, 2, 2, 3, 3, 4, 6))
-    text = corpus.document(rng, chars=300 * num_claims)
-    other = corpus.document(rng, chars=300 * num_claims)  # claims that the text does not hold
+    text = corpus.document(rng, chars=150 * num_claims)
+    other = corpus.document(rng, chars=150 * num_claims)  # claims that the text does not hold
     claims = [
-        rng.choice(corpus.split_document(rng.choice((text, other)), chunk_chars=120))[:200]
+        rng.choice(corpus.split_document(rng.choice((text, other)), chunk_chars=80))[:120]
         for _ in range(num_claims)
     ]
     listing = "\n".join(f"{i}. {claim}" for i, claim in enumerate(claims, 1))
@@ -35,14 +35,14 @@ async def run(llm: Llm, task: Task) -> str:
 async def _verify(llm: Llm, claim: str, passages: tuple[str, ...]) -> str:
     query = await llm.chat(
         f"Write a search query of a few words that finds evidence for this claim:\n{claim}",
-        max_tokens=20,
+        max_tokens=10,
         stage="query",
     )
     found = corpus.best_match(query if corpus.words(query) else claim, passages)
     reply = await llm.chat(
         f"Passage: {found}\n\nClaim: {claim}\n\n"
         "Does the passage support the claim? Say yes or no, then the reason in one sentence.",
-        max_tokens=50,
+        max_tokens=25,
         stage="verify",
     )
     return "supported" if says_yes(reply, default=False) else "not supported"

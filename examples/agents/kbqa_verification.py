@@ -7,7 +7,7 @@ from agentkit import Llm, Task, gather, main, says_yes
 
 APPLICATION = "kbqa-verification"
 
-_NUM_CANDIDATES = 4
+_NUM_CANDIDATES = 2
 _SYSTEM = "You answer questions about Python functions. Answer with one short sentence."
 
 
@@ -27,13 +27,13 @@ async def _answer(llm: Llm, question: str) -> str:
     entries = _search(question)
     listing = "\n".join(f"{name}: {summary}" for name, summary in entries.items())
     reply = await llm.chat(
-        f"Knowledge base:\n{listing}\n\n{question}", max_tokens=24, stage="answer", system=_SYSTEM
+        f"Knowledge base:\n{listing}\n\n{question}", max_tokens=14, stage="answer", system=_SYSTEM
     )
     name = next((name for name in entries if name in reply), next(iter(entries)))
     verdict = await llm.chat(
         f"The function {name} does this: {entries[name]}\n"
         f"{question}\nIs {name} the right answer? Say yes or no, and why.",
-        max_tokens=24,
+        max_tokens=14,
         stage="verify",
         system=_SYSTEM,
     )

@@ -7,12 +7,12 @@ from agentkit import Llm, Task, gather, main
 
 APPLICATION = "map-reduce-summarization"
 
-_CHUNK_CHARS = 480
+_CHUNK_CHARS = 240
 _FAN_IN = 4
 
 
 def make_task(rng: random.Random) -> Task:
-    text = corpus.document(rng, chars=corpus.spread(rng, 2400, 9000))
+    text = corpus.document(rng, chars=corpus.spread(rng, 1200, 4500))
     return Task(
         prompt=f"Summarize this document.\n\n{text}",
         parts=corpus.split_document(text, chunk_chars=_CHUNK_CHARS),
@@ -27,14 +27,14 @@ async def run(llm: Llm, task: Task) -> str:
     return await llm.chat(
         "Write one clear summary of a document from these notes on its parts.\n\n"
         + "\n".join(summaries),
-        max_tokens=180,
+        max_tokens=90,
         stage="final",
     )
 
 
 async def _summarize_chunk(llm: Llm, chunk: str) -> str:
     summary = await llm.chat(
-        f"Summarize this text in two or three sentences:\n\n{chunk}", max_tokens=90, stage="map"
+        f"Summarize this text in two or three sentences:\n\n{chunk}", max_tokens=45, stage="map"
     )
     return summary or chunk[:200]
 
@@ -44,7 +44,7 @@ async def _combine(llm: Llm, summaries: list[str]) -> str:
         return summaries[0]
     joined = "\n".join(summaries)
     combined = await llm.chat(
-        f"Combine these notes into one paragraph:\n\n{joined}", max_tokens=120, stage="reduce"
+        f"Combine these notes into one paragraph:\n\n{joined}", max_tokens=60, stage="reduce"
     )
     return combined or joined[:400]
 

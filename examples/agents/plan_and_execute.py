@@ -7,13 +7,13 @@ from agentkit import Llm, Task, list_items, main
 
 APPLICATION = "plan-and-execute"
 
-_CONTEXT_CHARS = 400
+_CONTEXT_CHARS = 200
 _AUDIENCES = ("a beginner", "a reviewer", "a colleague from another team", "a student")
 
 
 def make_task(rng: random.Random) -> Task:
     num_steps = rng.choice((2, 3, 3, 4, 5, 6))
-    text = corpus.document(rng, chars=160 * num_steps)
+    text = corpus.document(rng, chars=90 * num_steps)
     goal = f"Explain the text below to {rng.choice(_AUDIENCES)}, in {num_steps} steps."
     return Task(
         prompt=f"{goal}\n\n{text}",
@@ -30,7 +30,7 @@ async def run(llm: Llm, task: Task) -> str:
         results.append(await _execute(llm, task, step, results))
     return await llm.chat(
         f"{task.question}\nPut these results together into the answer:\n" + "\n".join(results),
-        max_tokens=140,
+        max_tokens=70,
         stage="answer",
     )
 
@@ -39,7 +39,7 @@ async def _plan(llm: Llm, task: Task) -> list[str]:
     reply = await llm.chat(
         f"{task.question}\nText: {task.parts[0]}\n\n"
         f"Write a plan as a numbered list of {task.num_samples} short steps.",
-        max_tokens=16 + 20 * task.num_samples,
+        max_tokens=8 + 12 * task.num_samples,
         stage="plan",
     )
     planned = list_items(reply, limit=task.num_samples)
@@ -52,7 +52,7 @@ async def _execute(llm: Llm, task: Task, step: str, results: list[str]) -> str:
     before = results[-1] if results else "nothing yet"
     result = await llm.chat(
         f"Text: {passage}\n\nDone so far: {before}\n\nDo this step now: {step}",
-        max_tokens=80,
+        max_tokens=40,
         stage="execute",
     )
     return result or passage

@@ -61,7 +61,7 @@ async def _reason(llm: Llm, task: Task, *, sample: int) -> str:
     way = _WAYS[sample % len(_WAYS)]
     return await llm.chat(
         f"{way}\n{task.question}\nReason step by step, then end with: The answer is N.",
-        max_tokens=50 + 20 * len(task.parts),
+        max_tokens=25 + 10 * len(task.parts),
         stage="sample",
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from justitia.local.engine_kind import EngineKind
+from justitia.local.engine_kind import STEP_BUDGET_TOKENS, EngineKind
 from justitia.local.processes import ChildProcess
 from justitia.local.small_model import engine_dtype
 
@@ -30,7 +30,7 @@ class EngineSettings:
     block_size_tokens: int
     max_model_len_tokens: int = 2048
     max_num_seqs: int = 64
-    max_num_batched_tokens: int = 2048
+    max_num_batched_tokens: int = STEP_BUDGET_TOKENS
     #: Share of the KV cache that admission leaves free for growth (vLLM --watermark).
     watermark: float = 0.0
     scheduler_address: str = ""
@@ -53,7 +53,7 @@ class EngineSettings:
 
 def cpu_engine(model_dir: Path, *, port: int, log_path: Path, **changes: Any) -> EngineSettings:
     """Give settings for the small model: blocks of 32 tokens, as vLLM's CPU worker wants them."""
-    defaults: dict[str, Any] = {"kv_blocks": 64, "block_size_tokens": 32, "watermark": 0.08}
+    defaults: dict[str, Any] = {"kv_blocks": 512, "block_size_tokens": 32}
     return EngineSettings(
         kind=EngineKind.CPU,
         model_dir=model_dir,
@@ -97,15 +97,18 @@ def engine_command(settings: EngineSettings) -> list[str]:
         "--scheduler-cls": "justitia.vllm_plugin.JustitiaScheduler",
         "--middleware": "justitia.vllm_plugin.RunIdentity",
     }
+    switches = ["--enforce-eager", "--enable-prompt-tokens-details"]
     if settings.kind is EngineKind.EMULATED:
         flags["--load-format"] = "dummy"
         flags["--distributed-executor-backend"] = "justitia.vllm_plugin.emulator.EmulatedExecutor"
     else:
         # vLLM's own kernels for norms and activations; eager PyTorch spends half the step there.
         flags["--compilation-config"] = '{"custom_ops": ["all"]}'
+        # vLLM 0.32's core dies on a CPU of a client's `seed` if it cuts that prompt into chunks.
+        switches.append("--no-enable-chunked-prefill")
     for flag, value in (flags | dict(settings.more_flags)).items():
         command += [flag, str(value)]
-    return [*command, "--enforce-eager", "--enable-prompt-tokens-details"]
+    return command + switches
 
 
 def engine_env(settings: EngineSettings) -> dict[str, str]:
@@ -118,6 +121,9 @@ def engine_env(settings: EngineSettings) -> dict[str, str]:
         # vLLM would keep one core for itself: half the speed on a machine of two.
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(len(os.sched_getaffinity(0))),
+        # Longer than clients keep idle connections (5 s): a request sent as the server closes one
+        # would fail.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "60",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
