@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from justitia.local.manifests import LLMApplication, PredictorProfile, read_manifests
+from justitia.local.manifests import read_manifests
 from justitia.local.workload import DEFAULT_MIX
+from justitia.resources.application import LLMApplication
+from justitia.resources.profile import PredictorProfile
 
 ROOT = Path(__file__).parents[2]
 APPLICATIONS = sorted(DEFAULT_MIX)

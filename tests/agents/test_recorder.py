@@ -1,12 +1,14 @@
 import asyncio
+import sys
 
 import pytest
 from rich.progress import Progress
 
+from justitia.cli.main import main
 from justitia.core.cost import inference_cost_kvtt
 from justitia.local.errors import LocalModeError
-from justitia.local.recorder import RecorderSettings, main, record
-from justitia.local.recordings import read_recordings
+from justitia.local.recorder import RecorderSettings, record
+from justitia.predictor.recordings import read_recordings
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ async def test_a_recording_goes_on_where_it_stopped(server, settings):
 async def test_what_is_written_is_read_back_with_costs_by_rule_c1(settings):
     runs = await record(settings(), Progress(disable=True))
     path = settings().output_path
-    assert runs == read_recordings(path)
+    assert runs == list(read_recordings(path).runs)
     run = runs[0]
     assert run.cost_kvtt(step_budget_tokens=64) == sum(
         inference_cost_kvtt(
@@ -62,7 +64,7 @@ async def test_a_failed_run_is_one_clear_error_and_the_rest_is_kept(server, sett
     server.status = 503
     with pytest.raises(LocalModeError, match=r"failed: .*503.* goes on where it stopped"):
         await record(settings(runs_per_application=2), Progress(disable=True))
-    assert len(read_recordings(settings().output_path)) == 9
+    assert len(read_recordings(settings().output_path).runs) == 9
 
 
 async def test_cancelling_keeps_what_was_recorded(server, settings):
@@ -79,7 +81,7 @@ async def test_cancelling_keeps_what_was_recorded(server, settings):
     recording.cancel()
     with pytest.raises(asyncio.CancelledError):
         await recording
-    kept = read_recordings(settings().output_path)
+    kept = read_recordings(settings().output_path).runs
     assert 1 <= len(kept) < 9
 
 
@@ -89,14 +91,48 @@ def test_the_benchmarks_task_seeds_are_refused(settings):
 
 
 @pytest.mark.parametrize("content", [b"no gzip", b"\x1f\x8b\x08\x00"])
-def test_a_damaged_file_is_one_clear_error(tmp_path, content):
-    path = tmp_path / "runs.jsonl.gz"
+async def test_a_damaged_file_is_one_clear_error_and_is_left_as_it_is(settings, content):
+    path = settings().output_path
+    path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(LocalModeError, match="make recordings"):
-        read_recordings(path)
+    with pytest.raises(LocalModeError, match=r"runs.jsonl.gz:1: no recorded run.*Restore the file"):
+        await record(settings(), Progress(disable=True))
+    assert path.read_bytes() == content
 
 
-def test_the_command_ends_with_one_line_when_no_server_answers(tmp_path, capsys):
-    arguments = ["--base-url", "http://127.0.0.1:1/v1", "--output", str(tmp_path / "r.jsonl.gz")]
-    assert main(arguments) == 1
-    assert "error: A run of" in " ".join(capsys.readouterr().err.split())
+async def test_a_file_that_cannot_be_written_is_one_clear_error(settings, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LocalModeError, match="choose another with --output"):
+        await record(settings(output_path=tmp_path / "file" / "r.gz"), Progress(disable=True))
+
+
+@pytest.fixture
+def justitia(monkeypatch, capsys):
+    """Run the command on a thread, beside the server; returns (exit status, stderr)."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    async def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["justitia", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            await asyncio.to_thread(main)
+        return ended.value.code, capsys.readouterr().err
+
+    return run
+
+
+async def test_the_command_records_from_a_server_that_is_up(server, justitia, tmp_path):
+    path = tmp_path / "r.jsonl.gz"
+    arguments = ("record", "--base-url", server.base_url, "--model", "m", "--runs", 1, "-o", path)
+    status, printed = await justitia(*arguments)
+    assert status == 0
+    assert f"9 runs in {path}" in printed
+    assert {run.model for run in read_recordings(path).runs} == {"m"}
+    assert "| plan-and-execute | 1 |" in (tmp_path / "README.md").read_text()
+
+
+async def test_the_command_ends_with_one_line_when_no_server_answers(justitia, tmp_path):
+    path = tmp_path / "r.jsonl.gz"
+    status, printed = await justitia("record", "--base-url", "http://127.0.0.1:1/v1", "-o", path)
+    assert status == 1
+    assert "error: A run of" in printed
+    assert "Traceback" not in printed

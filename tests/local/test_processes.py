@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from justitia.local.errors import LocalModeError
+from justitia.local.listeners import who_listens
 from justitia.local.processes import ChildProcess, free_port, require_free_port
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -92,22 +94,58 @@ async def test_a_child_that_dies_is_explained_with_the_end_of_its_log(tmp_path):
             await child.wait_ready(never, timeout_s=20, period_s=0.01)
 
 
-def test_a_taken_port_is_refused_with_the_flag_that_helps():
-    import socket
+async def test_a_refused_setting_is_named_though_its_traceback_is_far_from_the_end(tmp_path):
+    lines = [
+        "(EngineCore pid=7) Traceback (most recent call last):",
+        "(EngineCore pid=7) justitia.vllm_plugin.settings.SettingsError: JUSTITIA_MODE must be one",
+        *["RuntimeError: Engine core initialization failed."] * 40,
+    ]
+    command = [sys.executable, "-c", f"print({chr(10).join(lines)!r}); raise SystemExit(1)"]
+    async with ChildProcess("vLLM", command, log_path=tmp_path / "log") as child:
+        await child.wait()
+        with pytest.raises(LocalModeError) as error:
+            await child.require_running()
+    assert str(error.value) == (
+        f"vLLM ended with status 1: JUSTITIA_MODE must be one (log: {tmp_path}/log)"
+    )
 
+
+async def test_a_log_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    for log_path in (tmp_path / "file" / "log", tmp_path):
+        with pytest.raises(LocalModeError, match="choose another"):
+            await ChildProcess("vLLM", ["true"], log_path=log_path).__aenter__()
+
+
+def test_a_taken_port_is_refused_with_who_holds_it_and_the_flag_that_helps():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(LocalModeError, match=rf"port {port} .* is taken .*--port"):
+        with pytest.raises(LocalModeError) as error:
             require_free_port("127.0.0.1", port, flag="--port")
+    message = str(error.value)
+    assert f"port {port} on 127.0.0.1 is taken by " in message
+    assert f"(pid {os.getpid()})" in message
+    assert message.endswith("stop it, or choose another with --port")
     require_free_port("127.0.0.1", free_port(), flag="--port")
+
+
+def test_a_port_of_an_address_that_is_not_ours_is_refused_without_a_culprit():
+    with pytest.raises(LocalModeError, match=r"cannot be used: .*choose another with --port"):
+        require_free_port("192.0.2.1", 8000, flag="--port")
+
+
+def test_nobody_is_named_where_nobody_listens(tmp_path):
+    assert who_listens(free_port()) == ""
+    assert who_listens(1, proc=tmp_path) == ""
 
 
 def test_a_child_ends_when_its_parent_is_killed(tmp_path):
     code = f"""
 import asyncio
 from pathlib import Path
+from justitia.local.listeners import who_listens
 from justitia.local.processes import ChildProcess
 
 async def main():

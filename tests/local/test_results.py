@@ -1,14 +1,15 @@
 """What the table at the end says, from records whose answer is known."""
 
+import io
 import math
 
 import pytest
+from rich.console import Console
 
 from justitia.local.records import InferenceRecord, RunRecord
-from justitia.local.report import headline, write_report
+from justitia.local.report import COLUMNS, headline, table_rows, terminal_table, write_report
 from justitia.local.results import (
     PolicyOutcome,
-    quantile,
     ratios_over,
     share_not_later,
     summarize_all,
@@ -71,16 +72,20 @@ def test_failed_runs_are_counted_and_leave_the_means_alone():
     assert ratios_over(ours, vtc) == {("a", 0): 1.0}
 
 
+def test_the_table_says_of_how_many_runs_rho_is_known():
+    outcomes = [outcome("fcfs", [20, 30], ratios=[1]), outcome("vtc", [25, 35], ratios=[1, 1])]
+    summaries = summarize_all(outcomes)
+    assert [s.num_ratios for s in summaries] == [1, 2]
+    known = [row[COLUMNS.index("ρ known")] for row in table_rows(summaries)]
+    assert known == ["1 of 2", "2 of 2"]
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(terminal_table(summaries))
+    assert "runs whose ρ is known: fcfs 1 of 2, vtc 2 of 2" in console.export_text()
+
+
 def test_without_vtc_the_comparison_with_it_is_unknown():
     (summary,) = summarize_all([outcome("justitia", [1, 2])])
     assert math.isnan(summary.share_not_later_than_vtc)
-
-
-def test_quantiles_are_values_that_occurred():
-    assert quantile([3, 1, 2], 0.5) == 2
-    assert quantile(range(1, 101), 0.9) == 90
-    assert quantile([7], 0.99) == 7
-    assert math.isnan(quantile([], 0.5))
 
 
 def test_not_later_means_at_most_equal():

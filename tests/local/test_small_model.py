@@ -1,5 +1,6 @@
 import hashlib
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,40 @@ def test_an_interrupted_conversion_is_not_taken_for_whole(tmp_path, tools):
     assert not (tmp_path / FOLDER_NAME).exists()
     tools.is_killed_at_the_end = False
     assert is_complete(ensure(tmp_path)[0])
+
+
+@pytest.mark.usefixtures("tools")
+def test_what_a_killed_process_left_is_removed_by_the_next_call(tmp_path):
+    left = tmp_path / ".small-model-x1"
+    code = f"""
+import os, signal
+from pathlib import Path
+from justitia.local import small_model
+
+def build(scratch, target, progress):
+    (scratch / "half").write_bytes(b"94 MB")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+small_model._build = build
+small_model.ensure_small_model(Path({str(tmp_path)!r}), progress=print)
+"""
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert [path.name[:13] for path in tmp_path.iterdir()] == [".small-model-"]
+    left.mkdir()  # and one that got no further
+    ensure(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [FOLDER_NAME]
+    left.mkdir()
+    ensure(tmp_path)  # the model is there by now
+    assert [path.name for path in tmp_path.iterdir()] == [FOLDER_NAME]
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_scratch_files_of_a_living_process_are_left_alone(tmp_path):
+    with small_model._scratch_folder(tmp_path) as busy:
+        (busy / "half").write_bytes(b"")
+        ensure(tmp_path)
+        assert (busy / "half").exists()
+    assert [path.name for path in tmp_path.iterdir()] == [FOLDER_NAME]
 
 
 @pytest.mark.parametrize("damage", ["no mark", "short weights", "other model", "broken mark"])

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from justitia.core.limits import MAX_ARTEFACT_BYTES
 from justitia.predictor import artefact, artefact_checks
 from justitia.predictor.artefact import ArtefactError, from_bytes, load, save, to_bytes
+from justitia.predictor.features import MAX_TERM_CHARS
+from justitia.predictor.network import constant_network, layer_widths
 from justitia.predictor.training import train
 
 
@@ -295,3 +298,16 @@ def test_a_model_without_a_vocabulary_can_be_stored(make_samples, fast_settings)
     samples = [replace(s, prompt="?" * i) for i, s in enumerate(make_samples(20))]
     model = train(samples, settings=fast_settings)
     assert from_bytes(to_bytes(model)).predict("").is_unknown
+
+
+def test_the_largest_model_that_the_settings_allow_can_be_sent_and_read(small_model):
+    """Eight thousand terms of the longest kind, in letters that JSON writes the longest way."""
+    num_terms, widths = 8192, (512, 512, 512)
+    vocabulary = tuple(f"{index:05d}".ljust(MAX_TERM_CHARS, "\u00e9") for index in range(num_terms))
+    featuriser = replace(
+        small_model.featuriser, vocabulary=vocabulary, idf=np.ones(num_terms, dtype=np.float32)
+    )
+    network = constant_network(layer_widths(featuriser.num_features, widths))
+    blob = to_bytes(replace(small_model, featuriser=featuriser, network=network))
+    assert len(blob) <= MAX_ARTEFACT_BYTES
+    assert from_bytes(blob).featuriser.vocabulary == vocabulary

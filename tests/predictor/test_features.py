@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -133,3 +134,30 @@ def test_serving_loads_neither_torch_nor_scikit_learn():
         "sys.exit(bool({'torch', 'sklearn'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@given(any_text)
+@settings(max_examples=100, deadline=None)
+def test_words_are_what_the_regular_expression_finds_in_any_text(text):
+    assert words_of(text) == features._WORD.findall(text.lower())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ÀÉ Σοφος ΑΣ", "x" * 33 + " y", "a1b22c3333 ", "\u00a0a\u2028b\x1cc\ufeffd", "I\u0130\ud800i"],
+)
+def test_words_at_the_borders_of_ascii_and_length_are_found_alike(text):
+    assert words_of(text) == features._WORD.findall(text.lower())
+
+
+@given(st.lists(st.sampled_from(["return", "this", "y", "x", "1", "123", "\u8bf7", "zz"])))
+@settings(max_examples=50, deadline=None)
+def test_known_terms_are_counted_in_the_order_in_which_they_first_stand(featuriser, words):
+    counts = Counter(term for term in features.terms_of(words) if term in featuriser.vocabulary)
+    row = featuriser.transform(" ".join(words))
+    assert [featuriser.vocabulary[column] for column in row.columns] == list(counts)
+
+
+def test_digits_of_other_scripts_are_no_decimal_digits():
+    named = dict(zip(LENGTH_FEATURES, np.expm1(length_features("\u0663 7 \uff17 8")), strict=True))
+    assert named["log_digits"] == pytest.approx(2)

@@ -104,6 +104,19 @@ def test_the_served_network_agrees_with_torch(make_samples, accurate_model):
     np.testing.assert_allclose(served, hidden.squeeze(1).numpy(), rtol=1e-4, atol=1e-4)
 
 
+def test_terms_that_the_network_does_not_read_change_nothing(make_samples, accurate_model):
+    featuriser, network = accurate_model.featuriser, accurate_model.network
+    first, num_terms = network.weights[0], len(featuriser.vocabulary)
+    assert 0 < np.count_nonzero(first.any(axis=1)) < num_terms
+    for sample in make_samples(5, seed=6):
+        row = featuriser.transform(sample.prompt)
+        hidden = np.einsum("i,ij->j", row.weights, first[row.columns])
+        hidden += np.einsum("i,ij->j", row.lengths, first[num_terms:]) + network.biases[0]
+        for weight, bias in zip(network.weights[1:], network.biases[1:], strict=True):
+            hidden = np.einsum("i,ij->j", np.maximum(hidden, 0), weight) + bias
+        assert network.forward(row) == pytest.approx(float(hidden[0]), rel=1e-6)
+
+
 def test_early_stopping_keeps_the_best_weights():
     rng = np.random.default_rng(0)
     rows = Rows(

@@ -2,20 +2,26 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from justitia.cli.options import DEFAULT_CACHE_DIR, CacheDir
-from justitia.core.policies import make_policy
+from justitia.cli.options import DEFAULT_CACHE_DIR, POLICY_NAMES, CacheDir, require_policy
 from justitia.local.engine_kind import EngineKind
+from justitia.local.errors import LocalModeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from justitia.local.comparison import ComparisonSettings
+    from justitia.local.results import PolicyOutcome
 
 
 def bench(
     *,
     policies: Annotated[
-        str, typer.Option(help="comma separated: fcfs, sjf, parrot, vtc, srjf, justitia")
+        str, typer.Option(help=f"comma separated, of {POLICY_NAMES}")
     ] = "fcfs,vtc,justitia",
     num_runs: Annotated[int | None, typer.Option("--runs", min=1, help="runs to play")] = None,
     window_s: Annotated[
@@ -37,8 +43,6 @@ def bench(
     from justitia.cli.progress import TerminalProgress
     from justitia.local.comparison import compare
     from justitia.local.preparation import ComparisonSize, prepare
-    from justitia.local.report import terminal_table, write_report
-    from justitia.local.results import summarize_all
 
     settings = prepare(
         policies=names,
@@ -49,20 +53,45 @@ def bench(
         cache_dir=cache_dir,
         log_dir=report.parent / "logs",
     )
-    with TerminalProgress() as progress:
-        outcomes = asyncio.run(compare(settings, progress))
-    title = "The same runs under each policy"
-    write_report(report, outcomes, title=title, conditions=settings.conditions)
+    outcomes: list[PolicyOutcome] = []
+    try:
+        with TerminalProgress() as progress:
+            asyncio.run(compare(settings, progress, outcomes.append))
+    finally:
+        # Also what a failure or Ctrl-C leaves of minutes of work.
+        if outcomes:
+            _show(outcomes, report, _conditions(settings, outcomes))
+
+
+def _conditions(settings: "ComparisonSettings", outcomes: "Sequence[PolicyOutcome]") -> str:
+    if len(outcomes) == len(settings.policies):
+        return settings.conditions
+    return f"{settings.conditions}; ended early, after {len(outcomes)} of {len(settings.policies)}"
+
+
+def _show(outcomes: "Sequence[PolicyOutcome]", report: Path, conditions: str) -> None:
+    from justitia.local.report import terminal_table, write_report
+    from justitia.local.results import summarize_all
+
     console = Console()
     console.print(terminal_table(summarize_all(outcomes)))
+    try:
+        write_report(
+            report, outcomes, title="The same runs under each policy", conditions=conditions
+        )
+    except OSError as error:
+        raise LocalModeError(
+            f"{report}: the report cannot be written ({error.strerror}); choose another --report"
+        ) from None
     console.print(f"report: {report.resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 
 def _policy_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise typer.BadParameter(f"name at least one of {POLICY_NAMES}", param_hint="--policies")
     for name in names:
-        try:
-            make_policy(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--policies") from None
+        require_policy(name, flag="--policies")
+    if len(set(names)) < len(names):
+        raise typer.BadParameter(f"names a policy twice: {text}", param_hint="--policies")
     return names

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from justitia.cli.options import DEFAULT_ADDRESS, Address, Pool, TlsCa, connected
+from justitia.cli.options import DEFAULT_ADDRESS, Address, Pool, TlsCa, TlsCert, TlsKey, connected
 
 
 def explain(
@@ -14,11 +14,13 @@ def explain(
     address: Address = DEFAULT_ADDRESS,
     pool: Pool = "",
     tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Say why a run waits, who is ahead of it, and what its virtual finish is made of."""
     from justitia.cli.show import add_run, runs_table, source_name, state_name
 
-    with connected(address, tls_ca) as client:
+    with connected(address, tls_ca, cert=tls_cert, key=tls_key) as client:
         answer = client.explain_run(run_id, pool=pool)
     run = answer.run
     console = Console(highlight=False)

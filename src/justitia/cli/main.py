@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 
 from justitia import __version__
-from justitia.cli import apply, bench, explain, record, runs, train, up
+from justitia.cli import apply, bench, explain, record, runs, top, train, up
 from justitia.client import SchedulerError
 from justitia.local.errors import LocalModeError
 
 #: What people are meant to see as one sentence; anything else is our fault and keeps its traceback.
 _EXPECTED = (SchedulerError, LocalModeError)
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="justitia",
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command("up")(up.up)
 app.command("apply")(apply.apply)
+app.command("top")(top.top)
 app.command("runs")(runs.runs)
 app.command("explain")(explain.explain)
 app.command("train")(train.train)
@@ -51,19 +53,20 @@ def version(
 
 
 def main() -> NoReturn:
-    """Run the command; exit with 1 after an expected error, 130 after Ctrl-C."""
+    """Run the command."""
+    run_app(app)
+
+
+def run_app(commands: typer.Typer) -> NoReturn:
+    """Run one of the commands; exit with 1 after an expected error, 130 after Ctrl-C."""
     try:
-        app(standalone_mode=False)
+        # typer hands back the status of an Exit, among them Ctrl-C's, instead of raising it.
+        status = commands(standalone_mode=False) or 0
     except _EXPECTED as error:
         Console(stderr=True, highlight=False).print(f"error: {error}", markup=False, soft_wrap=True)
         sys.exit(1)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
-    except typer.Abort:
-        sys.exit(130)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        typer.echo("interrupted; everything that was started has been ended", err=True)
-        sys.exit(130)
+    except (typer.Abort, KeyboardInterrupt, asyncio.CancelledError):
+        status = _INTERRUPTED
     except Exception as error:
         # Usage errors of click show themselves with the command's help.
         show = getattr(error, "show", None)
@@ -71,4 +74,6 @@ def main() -> NoReturn:
             raise
         show()
         sys.exit(getattr(error, "exit_code", 2))
-    sys.exit(0)
+    if status == _INTERRUPTED:
+        typer.echo("interrupted; everything that was started has been ended", err=True)
+    sys.exit(status)

@@ -6,8 +6,11 @@ from typing import Annotated, Final
 import typer
 
 from justitia.client import DEFAULT_ADDRESS, Client, TlsFiles, connect
+from justitia.core.policies import POLICIES, make_policy
 
 DEFAULT_CACHE_DIR: Final = Path(".cache")
+POLICY_NAMES: Final = ", ".join(sorted(POLICIES))
+MAX_PORT: Final = 65535
 
 Address = Annotated[
     str,
@@ -24,6 +27,14 @@ TlsCa = Annotated[
     Path | None,
     typer.Option("--tls-ca", envvar="JUSTITIA_TLS_CA", help="PEM file; turns encryption on"),
 ]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", envvar="JUSTITIA_TLS_CERT", help="PEM file of our own, for mTLS"),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option("--tls-key", envvar="JUSTITIA_TLS_KEY", help="PEM file of its private key"),
+]
 Manifests = Annotated[
     Path, typer.Option("--file", "-f", help="manifest, or a folder of them (*.yaml)")
 ]
@@ -33,18 +44,48 @@ CacheDir = Annotated[
 ]
 
 
-def connected(address: str, tls_ca: Path | None) -> Client:
+def require_policy(name: str, *, flag: str) -> str:
+    """Return a policy's name; one that is unknown is refused."""
+    try:
+        make_policy(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=flag) from None
+    return name
+
+
+def connected(
+    address: str, tls_ca: Path | None, *, cert: Path | None = None, key: Path | None = None
+) -> Client:
     """Connect as the options say."""
-    return connect(address, tls=None if tls_ca is None else TlsFiles(ca=tls_ca))
+    if (cert is None) != (key is None):
+        raise typer.BadParameter("must be given together", param_hint="--tls-cert and --tls-key")
+    if cert is not None and tls_ca is None:
+        raise typer.BadParameter(
+            "needs --tls-ca, which turns encryption on", param_hint="--tls-cert"
+        )
+    tls = None if tls_ca is None else TlsFiles(ca=tls_ca, cert=cert, key=key)
+    return connect(address, tls=tls)
+
+
+def warn(problem: str) -> None:
+    """Print a warning on stderr, in one line; nothing where there is no problem."""
+    if problem:
+        typer.echo(f"warning: {problem}", err=True)
 
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "DEFAULT_CACHE_DIR",
+    "MAX_PORT",
+    "POLICY_NAMES",
     "Address",
     "CacheDir",
     "Manifests",
     "Pool",
     "TlsCa",
+    "TlsCert",
+    "TlsKey",
     "connected",
+    "require_policy",
+    "warn",
 ]

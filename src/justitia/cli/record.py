@@ -1,6 +1,8 @@
-"""``justitia record``: real runs of the agents on the real model, for predictors to learn from."""
+"""``justitia record``: real runs of the agents on a real model, for predictors to learn from."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,42 +24,79 @@ def record(
     output: Annotated[Path, typer.Option("--output", "-o")] = Path(
         "examples/recordings/runs.jsonl.gz"
     ),
+    base_url: Annotated[
+        str,
+        typer.Option(help="OpenAI address of a server that is up; without it one is started"),
+    ] = "",
+    model: Annotated[
+        str, typer.Option(help="name under which that server serves its model")
+    ] = "smollm2",
+    agents: Annotated[Path, typer.Option(help="folder of agents")] = Path("examples/agents"),
     log_dir: Annotated[Path, typer.Option(help="of the engine")] = Path("reports/logs"),
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
 ) -> None:
-    """Record runs on an engine of its own; what is there already is kept and not played again."""
-    from justitia.local.engine import MODEL_NAME, EngineServer, cpu_engine
-    from justitia.local.models import ensure_model
-    from justitia.local.processes import free_port
+    """Record runs; what is there already is kept and not played again. Tell how predictable."""
     from justitia.local.recorder import RecorderSettings
 
     console = Console(stderr=True)
-    model_dir = ensure_model(EngineKind.CPU, cache_dir, console)
-    log_path = log_dir / "vllm-record.log"
-    engine = cpu_engine(
-        model_dir, port=free_port(), log_path=log_path, policy="fcfs", kv_blocks=512
-    )
+    server = None if base_url else _own_server(cache_dir, log_dir, console)
     settings = RecorderSettings(
-        base_url=engine.base_url,
-        model=MODEL_NAME,
+        base_url=base_url if server is None else server.settings.base_url,
+        model=model,
+        agents_path=agents,
         output_path=output,
         runs_per_application=runs_per_application,
         max_runs_at_once=max_runs_at_once,
     )
-    num_runs = asyncio.run(_record(EngineServer(engine), settings, console))
+    num_runs = asyncio.run(_record(server, settings, console))
     console.print(f"{num_runs} runs in {output}", highlight=False)
+    _write_errors(output, console)
 
 
-async def _record(server: "EngineServer", settings: "RecorderSettings", console: Console) -> int:
+def _own_server(cache_dir: Path, log_dir: Path, console: Console) -> "EngineServer":
+    from justitia.local.engine import EngineServer, cpu_engine
+    from justitia.local.models import ensure_model
+    from justitia.local.processes import free_port
+
+    model_dir = ensure_model(EngineKind.CPU, cache_dir, console)
+    log_path = log_dir / "vllm-record.log"
+    return EngineServer(cpu_engine(model_dir, port=free_port(), log_path=log_path, policy="fcfs"))
+
+
+async def _record(
+    server: "EngineServer | None", settings: "RecorderSettings", console: Console
+) -> int:
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     from justitia.local.recorder import record as record_runs
 
-    with console.status("starting vLLM (about half a minute)"):
-        await server.__aenter__()
-    try:
+    async with _running(server, console):
         columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console) as progress:
             return len(await record_runs(settings, progress))
+
+
+@contextlib.asynccontextmanager
+async def _running(server: "EngineServer | None", console: Console) -> AsyncIterator[None]:
+    if server is None:
+        yield
+        return
+    with console.status("starting vLLM (about half a minute)"):
+        await server.__aenter__()
+    try:
+        yield
     finally:
         await server.__aexit__(None, None, None)
+
+
+def _write_errors(recordings: Path, console: Console) -> None:
+    """Train on what was recorded, only to write down how well it can be predicted."""
+    from justitia.local.datasheet import datasheet_path, write_datasheet
+    from justitia.local.engine_kind import STEP_BUDGET_TOKENS
+    from justitia.local.predictors import metrics_of, read_runs, train_with_progress
+    from justitia.predictor.settings import TrainingSettings
+
+    found = read_runs(recordings)
+    samples = found.samples(step_budget_tokens=STEP_BUDGET_TOKENS)
+    report = train_with_progress(samples, settings=TrainingSettings(), console=console)
+    write_datasheet(datasheet_path(recordings), found.runs, metrics_of(report))

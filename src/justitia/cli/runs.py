@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from justitia.cli.options import DEFAULT_ADDRESS, Address, Pool, TlsCa, connected
+from justitia.cli.options import DEFAULT_ADDRESS, Address, Pool, TlsCa, TlsCert, TlsKey, connected
 
 
 def runs(
@@ -18,13 +18,15 @@ def runs(
     address: Address = DEFAULT_ADDRESS,
     pool: Pool = "",
     tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """List open runs in the order in which they are served."""
     from justitia.api.v1 import run_pb2
     from justitia.cli.show import add_run, runs_table, state_name
 
     console = Console(highlight=False)
-    with connected(address, tls_ca) as client:
+    with connected(address, tls_ca, cert=tls_cert, key=tls_key) as client:
         if watch:
             for event in client.watch_runs(pool=pool, application=application):
                 if event.type != run_pb2.RunEvent.TYPE_SYNCED:

@@ -1,20 +1,33 @@
 """``justitia train``: predictors from recorded runs or from the service's samples."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from justitia.cli.options import DEFAULT_ADDRESS, Address, Pool, TlsCa, connected
+from justitia.cli.options import (
+    DEFAULT_ADDRESS,
+    Address,
+    Pool,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    connected,
+)
 from justitia.local.errors import LocalModeError
 
 if TYPE_CHECKING:
-    from justitia.predictor.model import TrainedModel
+    from justitia.client import Client
     from justitia.predictor.samples import Sample
+    from justitia.predictor.settings import TrainingSettings
     from justitia.predictor.training import TrainingReport
+
+    Connection = Callable[[], Client]
 
 
 def train(
@@ -26,44 +39,124 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="folder for the models' files")
     ] = None,
+    datasheet: Annotated[
+        Path | None,
+        typer.Option(help="page about the recordings, with the errors found here, to write"),
+    ] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="make the models active in the service")
     ] = False,
     seed: Annotated[int, typer.Option(help="equal seeds give equal models")] = 0,
     min_samples: Annotated[int, typer.Option(help="decline below this many")] = 20,
+    max_samples: Annotated[int, typer.Option(help="use the last so many")] = 5000,
+    validation_fraction: Annotated[
+        float, typer.Option(help="share of the prompts that judges the model")
+    ] = 0.2,
+    hidden_layers: Annotated[str, typer.Option(help="outputs of the hidden layers")] = "64,32,16",
+    max_terms: Annotated[int, typer.Option(help="terms of the vocabulary")] = 2048,
+    selected_terms: Annotated[int, typer.Option(help="terms that the network reads")] = 128,
     application: Annotated[
         str | None, typer.Option("--application", "-a", help="only this application")
     ] = None,
     address: Address = DEFAULT_ADDRESS,
     pool: Pool = "",
     tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Train a predictor for each application and say how well it predicts runs it has not seen."""
-    from justitia.local.predictors import read_samples, train_with_progress
+    from justitia.local.predictors import train_with_progress
 
+    if datasheet is not None and recordings is None:
+        raise typer.BadParameter("needs --recordings", param_hint="--datasheet")
     console = Console()
+    connection = partial(connected, address, tls_ca, cert=tls_cert, key=tls_key)
+    settings = _settings(
+        seed=seed,
+        min_samples=min_samples,
+        max_samples=max_samples,
+        validation_fraction=validation_fraction,
+        hidden_widths=_widths(hidden_layers),
+        max_terms=max_terms,
+        selected_terms=selected_terms,
+    )
+    samples = _samples(recordings, application, pool, connection)
+    report = train_with_progress(samples, settings=settings, console=console)
+    console.print(_table(report))
+    if output is not None:
+        for path in _save(report, output):
+            console.print(f"wrote {path}", highlight=False)
+    if datasheet is not None and recordings is not None:
+        _write_datasheet(datasheet, recordings, report)
+        console.print(f"wrote {datasheet}", highlight=False)
+    if publish:
+        _publish(report, pool, connection)
+        console.print(f"published {len(report.models)} models to {address}", highlight=False)
+    elif output is None and datasheet is None:
+        console.print("nothing kept: use --output or --publish", highlight=False)
+
+
+def _save(report: "TrainingReport", output: Path) -> list[Path]:
+    from justitia.predictor import artefact
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        return [artefact.save(model, output) for model in report.models.values()]
+    except OSError as error:
+        raise LocalModeError(
+            f"{output}: models cannot be written there ({error.strerror}); choose another --output"
+        ) from None
+
+
+def _write_datasheet(path: Path, recordings: Path, report: "TrainingReport") -> None:
+    from justitia.local.datasheet import write_datasheet
+    from justitia.local.predictors import metrics_of
+    from justitia.predictor.recordings import read_recordings
+
+    try:
+        write_datasheet(path, read_recordings(recordings).runs, metrics_of(report))
+    except OSError as error:
+        raise LocalModeError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _settings(**values: Any) -> "TrainingSettings":
+    from justitia.predictor.settings import TrainingSettings
+
+    try:
+        return TrainingSettings(**values)
+    except ValueError as error:
+        raise LocalModeError(str(error)) from None
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(width) for width in text.split(","))
+    except ValueError:
+        raise LocalModeError(
+            f"--hidden-layers: must be numbers such as 64,32,16, got {text!r}"
+        ) from None
+
+
+def _samples(
+    recordings: Path | None, application: str | None, pool: str, connection: "Connection"
+) -> Mapping[str, Sequence["Sample"]]:
+    from justitia.local.predictors import read_samples
+
     if recordings is None:
-        samples = _service_samples(address, pool, tls_ca, application)
+        samples = _service_samples(pool, application, connection)
     else:
         samples = read_samples(recordings)
     if application is not None:
-        samples = {name: s for name, s in samples.items() if name == application}
+        # Recordings name applications without the namespace that a pool shared by several adds.
+        short = application.rpartition("/")[2]
+        found = samples.get(application) or samples.get(short) or []
+        renamed = [replace(sample, application=application) for sample in found]
+        samples = {application: renamed} if found else {}
     if not samples:
         raise LocalModeError(
             "no samples to train from: run the application first, or use --recordings"
         )
-    report = train_with_progress(samples, seed=seed, min_samples=min_samples, console=console)
-    console.print(_table(report))
-    if output is not None:
-        from justitia.predictor import artefact
-
-        for model in report.models.values():
-            console.print(f"wrote {artefact.save(model, output)}", highlight=False)
-    if publish:
-        _publish(report.models, address, pool, tls_ca)
-        console.print(f"published {len(report.models)} models to {address}", highlight=False)
-    elif output is None:
-        console.print("nothing kept: use --output or --publish", highlight=False)
+    return samples
 
 
 def _table(report: "TrainingReport") -> Table:
@@ -71,6 +164,7 @@ def _table(report: "TrainingReport") -> Table:
     for name in (
         "application",
         "samples",
+        "judged on",
         "relative error",
         "median",
         "rank correlation",
@@ -82,13 +176,14 @@ def _table(report: "TrainingReport") -> Table:
         table.add_row(
             name,
             str(metrics.num_samples),
+            str(metrics.num_held_out),
             _share(metrics.mean_relative_error),
             _share(metrics.median_relative_error),
             "-" if metrics.rank_correlation is None else f"{metrics.rank_correlation:.2f}",
             model.version[:12],
         )
     for name, declined in sorted(report.declined.items()):
-        table.add_row(name, "-", str(declined), "-", "-", "-")
+        table.add_row(name, "-", "-", str(declined), "-", "-", "-")
     return table
 
 
@@ -97,23 +192,24 @@ def _share(value: float | None) -> str:
 
 
 def _service_samples(
-    address: str, pool: str, tls_ca: Path | None, application: str | None
+    pool: str, application: str | None, connection: "Connection"
 ) -> dict[str, list["Sample"]]:
     from justitia.predictor.samples import Sample
 
     samples: dict[str, list[Sample]] = {}
-    with connected(address, tls_ca) as client:
+    with connection() as client:
         for s in client.export_samples(pool=pool, application=application or ""):
             sample = Sample(application=s.application, prompt=s.prompt_text, cost_kvtt=s.cost_kvtt)
             samples.setdefault(s.application, []).append(sample)
     return samples
 
 
-def _publish(
-    models: Mapping[str, "TrainedModel"], address: str, pool: str, tls_ca: Path | None
-) -> None:
+def _publish(report: "TrainingReport", pool: str, connection: "Connection") -> None:
     from justitia.predictor import artefact
 
-    with connected(address, tls_ca) as client:
-        for name, model in models.items():
+    if not report.models:
+        declined = "; ".join(f"{name}: {why}" for name, why in sorted(report.declined.items()))
+        raise LocalModeError(f"nothing to publish: {declined}")
+    with connection() as client:
+        for name, model in report.models.items():
             client.publish_model(name, artefact.to_bytes(model), pool=pool)

@@ -7,10 +7,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from justitia.cli.options import DEFAULT_CACHE_DIR, CacheDir
+from justitia.cli.options import (
+    DEFAULT_CACHE_DIR,
+    MAX_PORT,
+    POLICY_NAMES,
+    CacheDir,
+    require_policy,
+    warn,
+)
 from justitia.local.engine_kind import EngineKind
 
 _HOST = "127.0.0.1"
+_POOL = "default"
 
 
 def up(
@@ -19,10 +27,16 @@ def up(
         Path | None, typer.Option("--file", "-f", help="manifests to apply: a file or a folder")
     ] = None,
     engine: Annotated[EngineKind, typer.Option(help="what computes the tokens")] = EngineKind.CPU,
-    policy: Annotated[str, typer.Option(help="order of service")] = "justitia",
-    port: Annotated[int, typer.Option(help="of the OpenAI API")] = 8000,
-    scheduler_port: Annotated[int, typer.Option(help="of the scheduler service's gRPC")] = 50051,
-    metrics_port: Annotated[int, typer.Option(help="of its Prometheus metrics")] = 9095,
+    policy: Annotated[
+        str, typer.Option(help=f"order of service, one of {POLICY_NAMES}")
+    ] = "justitia",
+    port: Annotated[int, typer.Option(min=1, max=MAX_PORT, help="of the OpenAI API")] = 8000,
+    scheduler_port: Annotated[
+        int, typer.Option(min=1, max=MAX_PORT, help="of the scheduler service's gRPC")
+    ] = 50051,
+    metrics_port: Annotated[
+        int, typer.Option(min=1, max=MAX_PORT, help="of its Prometheus metrics")
+    ] = 9095,
     data_dir: Annotated[
         Path | None, typer.Option(help="where runs, samples and models survive a restart")
     ] = None,
@@ -30,6 +44,9 @@ def up(
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
 ) -> None:
     """Run the scheduler service and a vLLM engine until Ctrl-C."""
+    require_policy(policy, flag="--policy")
+
+    from justitia.local.declare import unhonoured
     from justitia.local.engine import EngineServer, cpu_engine, emulated_engine
     from justitia.local.manifests import read_manifests
     from justitia.local.models import ensure_model
@@ -39,6 +56,7 @@ def up(
 
     console = Console(stderr=True, highlight=False)
     manifests = [] if file is None else read_manifests(file)
+    warn(unhonoured(manifests, only_pool=_POOL))
     flags = {"--port": port, "--scheduler-port": scheduler_port, "--metrics-port": metrics_port}
     for flag, number in flags.items():
         require_free_port(_HOST, number, flag=flag)
@@ -57,6 +75,7 @@ def up(
             log_path=log_dir / "vllm.log",
             policy=policy,
             scheduler_address=service.address,
+            pool=_POOL,
         )
     )
     asyncio.run(serve(service, server, manifests, console))

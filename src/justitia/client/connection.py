@@ -8,10 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
+from justitia.core.limits import MAX_MESSAGE_BYTES
+
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 DEFAULT_TIMEOUT_S: Final = 10.0
 
-_MAX_MESSAGE_BYTES: Final = 20 << 20
+_MAX_RECONNECT_BACKOFF_MS: Final = 5000
 
 
 class SchedulerError(Exception):
@@ -55,8 +57,12 @@ def open_channel(address: str, tls: TlsFiles | None, *, is_async: bool) -> Any:
     """Open a channel, for asyncio or blocking; TLS files are read at once."""
     grpc = grpc_module()
     options = (
-        ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-        ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        # gRPC would wait up to two minutes before it tries a service that is back.
+        ("grpc.max_reconnect_backoff_ms", _MAX_RECONNECT_BACKOFF_MS),
+        # The service is inside the cluster; a proxy that is meant for the internet is not.
+        ("grpc.enable_http_proxy", 0),
     )
     family = grpc.aio if is_async else grpc
     if tls is None:

@@ -4,7 +4,7 @@ import uuid
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from justitia.client.connection import SchedulerError, UnreachableError, api, told
+from justitia.client.connection import SchedulerError, api, told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 RUN_HEADER: Final = "x-justitia-run-id"
 APPLICATION_HEADER: Final = "x-justitia-application"
+
+#: What an agent that can do without the service waits for it, at the start and at the end of a run.
+OPTIONAL_TIMEOUT_S: Final = 0.5
+#: The caller's own mistakes: going on undeclared would hide them.
+_MISTAKES: Final = frozenset({"INVALID_ARGUMENT", "ALREADY_EXISTS", "NOT_FOUND"})
 
 
 def new_run_id() -> str:
@@ -31,7 +36,10 @@ def run_headers(run_id: str, application: str = "") -> dict[str, str]:
 class Run:
     """One run, from ``async with`` to its end; the run is closed also when the body fails.
 
-    Without a scheduler service the body still runs, under a local id: ``is_declared`` says which.
+    A service that is away, hangs, is full or broken does not fail the agent: unless the run
+    ``is_required``, the body runs undeclared, at most ``OPTIONAL_TIMEOUT_S`` later. ``is_declared``
+    says which, ``problem`` why. What the caller got wrong (INVALID_ARGUMENT, ALREADY_EXISTS,
+    NOT_FOUND) raises SchedulerError all the same.
     """
 
     def __init__(
@@ -40,11 +48,14 @@ class Run:
         self._client = client
         self._request = request
         self._is_required = is_required
+        self._timeout_s = None if is_required else OPTIONAL_TIMEOUT_S
         self.run_id = str(request.get("run_id") or new_run_id())
         self.application = str(request.get("application", ""))
         self.is_declared = False
         #: The service's last word: after ``async with``, with JCT and cost.
         self.facts: run_pb2.Run | None = None
+        #: Why the run is undeclared, or was not ended.
+        self.problem: SchedulerError | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -53,11 +64,14 @@ class Run:
 
     async def __aenter__(self) -> Self:
         try:
-            self.facts = await self._client.start_run(**{**self._request, "run_id": self.run_id})
+            self.facts = await self._client.start_run(
+                **{**self._request, "run_id": self.run_id}, timeout_s=self._timeout_s
+            )
             self.is_declared = True
-        except UnreachableError:
-            if self._is_required:
+        except SchedulerError as error:
+            if self._is_required or error.code in _MISTAKES:
                 raise
+            self.problem = error
         return self
 
     async def __aexit__(
@@ -66,15 +80,17 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.is_declared:
+        if self.facts is None:
             return
         try:
+            # The pool that the service chose: an application knows its own, the caller need not.
             self.facts = await self._client.end_run(
-                self.run_id, pool=str(self._request.get("pool", ""))
+                self.run_id, pool=self.facts.pool, timeout_s=self._timeout_s
             )
-        except SchedulerError:
+        except SchedulerError as problem:
             if kind is None and self._is_required:
                 raise
+            self.problem = problem
 
 
 class AsyncClient:
@@ -109,7 +125,7 @@ class AsyncClient:
         """Make a run to be entered with ``async with``.
 
         ``cost_kvtt``: what the whole run will cost, if you know better than the predictor.
-        ``is_required``: fail where nobody answers, instead of going on undeclared.
+        ``is_required``: fail where the service does, instead of going on undeclared.
         """
         request = {
             "application": application,
@@ -128,16 +144,22 @@ class AsyncClient:
         cost_kvtt: float | None = None,
         run_id: str = "",
         pool: str = "",
+        timeout_s: float | None = None,
     ) -> "run_pb2.Run":
-        """Open a run; an empty ``run_id`` lets the service make one."""
+        """Open a run; an empty ``run_id`` lets the service make one.
+
+        ``timeout_s`` None: the client's own.
+        """
         request = start_request(application, prompt, cost_kvtt, run_id, pool)
-        answer: run_pb2.Run = await self._call(self._stub.StartRun, request)
+        answer: run_pb2.Run = await self._call(self._stub.StartRun, request, timeout_s)
         return answer
 
-    async def end_run(self, run_id: str, *, pool: str = "") -> "run_pb2.Run":
-        """Close a run."""
+    async def end_run(
+        self, run_id: str, *, pool: str = "", timeout_s: float | None = None
+    ) -> "run_pb2.Run":
+        """Close a run; ``pool`` as its start answered."""
         request = api("run_pb2").EndRunRequest(pool=pool, run_id=run_id)
-        answer: run_pb2.Run = await self._call(self._stub.EndRun, request)
+        answer: run_pb2.Run = await self._call(self._stub.EndRun, request, timeout_s)
         return answer
 
     async def get_run(self, run_id: str, *, pool: str = "") -> "run_pb2.Run":
@@ -155,15 +177,21 @@ class AsyncClient:
             async for event in self._stub.WatchRuns(request):
                 yield event
 
-    async def _call(self, method: Any, request: Any) -> Any:
+    async def _call(self, method: Any, request: Any, timeout_s: float | None = None) -> Any:
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
         with told(self.address):
-            return await method(request, timeout=self._timeout_s)
+            return await method(request, timeout=limit_s)
 
 
 def start_request(
     application: str, prompt: str, cost_kvtt: float | None, run_id: str, pool: str
 ) -> Any:
-    """Build the request that opens a run."""
+    """Build the request that opens a run.
+
+    A prompt that no UTF-8 can hold (lone surrogates) is sent with question marks for them: the
+    estimate is only that, and an agent must not fail for it.
+    """
+    prompt = prompt.encode("utf-8", "replace").decode("utf-8")
     return api("run_pb2").StartRunRequest(
         pool=pool, run_id=run_id, application=application, prompt_text=prompt, cost_kvtt=cost_kvtt
     )

@@ -1,27 +1,28 @@
 """The same runs of the same agents on the same real engine, under one policy after another."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from openai import AsyncOpenAI
 
-from justitia.client import AsyncClient, connect, connect_async
+from justitia.client import AsyncClient, SchedulerError, connect, connect_async
 from justitia.local.agents import Agent
 from justitia.local.declare import declare
 from justitia.local.engine import MODEL_NAME, EngineServer, EngineSettings
-from justitia.local.manifests import Manifest
 from justitia.local.processes import free_port
 from justitia.local.records import RunRecord
-from justitia.local.results import PolicyOutcome
+from justitia.local.results import PolicyOutcome, run_key
 from justitia.local.service import SchedulerService
 from justitia.local.workload import Workload, play
+from justitia.resources.reading import Resource
 
 DEFAULT_POLICIES: Final = ("fcfs", "vtc", "justitia")
 _SETTLE_S: Final = 3.0
+_POLL_S: Final = 0.1
 
 
 class Progress(Protocol):
@@ -41,16 +42,28 @@ class ComparisonSettings:
     policies: Sequence[str] = DEFAULT_POLICIES
     workload: Workload
     agents: Mapping[str, Agent]
-    manifests: Sequence[Manifest]
+    manifests: Sequence[Resource]
     models: Mapping[str, bytes]
     engine: Callable[[str, str, int, Path], EngineSettings]
     conditions: str
     log_dir: Path
 
 
-async def compare(settings: ComparisonSettings, progress: Progress) -> list[PolicyOutcome]:
-    """Play the workload under each policy, each on a fresh service and a fresh engine."""
-    return [await _play_under(policy, settings, progress) for policy in settings.policies]
+async def compare(
+    settings: ComparisonSettings,
+    progress: Progress,
+    on_outcome: Callable[[PolicyOutcome], None] = lambda _outcome: None,
+) -> list[PolicyOutcome]:
+    """Play the workload under each policy, each on a fresh service and a fresh engine.
+
+    ``on_outcome`` receives each policy's outcome as soon as it is there: what is kept there stays,
+    whatever ends the rest.
+    """
+    outcomes = []
+    for policy in settings.policies:
+        outcomes.append(await _play_under(policy, settings, progress))
+        on_outcome(outcomes[-1])
+    return outcomes
 
 
 async def _play_under(
@@ -62,20 +75,21 @@ async def _play_under(
         await _warm_up(engine)
         progress.phase(policy, "playing")
         clock = asyncio.get_running_loop().time
-        started_s = clock()
+        started_s, calls = clock(), _RunCalls(client)
         records = await play(
             settings.workload,
             base_url=engine.settings.base_url,
             model=MODEL_NAME,
             agents=settings.agents,
-            hooks=_RunCalls(client),
+            hooks=calls,
             on_progress=lambda done, total: progress.done(policy, done, total),
         )
         duration_s = clock() - started_s
-        return await _gather_outcome(policy, records, duration_s, engine, client)
+        ratios = await _ratios(records, calls.pool_by_run, client)
+        return await _gather_outcome(policy, records, ratios, duration_s, engine)
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def running_stack(
     policy: str, settings: ComparisonSettings
 ) -> AsyncIterator[tuple[EngineServer, AsyncClient]]:
@@ -98,12 +112,14 @@ class _RunCalls:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
+        self.pool_by_run: dict[str, str] = {}
 
     async def on_start(self, run_id: str, application: str, prompt: str) -> None:
-        await self._client.start_run(run_id=run_id, application=application, prompt=prompt)
+        run = await self._client.start_run(run_id=run_id, application=application, prompt=prompt)
+        self.pool_by_run[run_id] = run.pool
 
     async def on_end(self, run_id: str) -> None:
-        await self._client.end_run(run_id)
+        await self._client.end_run(run_id, pool=self.pool_by_run.get(run_id, ""))
 
 
 async def _warm_up(engine: EngineServer) -> None:
@@ -124,12 +140,11 @@ async def _warm_up(engine: EngineServer) -> None:
 async def _gather_outcome(
     policy: str,
     records: Sequence[RunRecord],
+    ratio_by_run: Mapping[tuple[str, int], float],
     duration_s: float,
     engine: EngineServer,
-    client: AsyncClient,
 ) -> PolicyOutcome:
-    ratio_by_run = await _ratios(records, client)
-    with connect(client.address) as admin:
+    with connect(engine.settings.scheduler_address) as admin:
         pool = admin.describe_pool()
     vllm = await engine.metrics()
     return PolicyOutcome(
@@ -144,18 +159,23 @@ async def _gather_outcome(
 
 
 async def _ratios(
-    records: Sequence[RunRecord], client: AsyncClient
+    records: Sequence[RunRecord], pool_by_run: Mapping[str, str], client: AsyncClient
 ) -> dict[tuple[str, int], float]:
-    """Fetch each run's fair ratio; the last ones settle when the last reports are in."""
+    """Fetch each run's fair ratio, for ``_SETTLE_S``; it settles when the last reports are in.
+
+    A run that the service cannot tell of has none: what was played is worth more than its loss.
+    """
     ratios: dict[tuple[str, int], float] = {}
-    finished = [r for r in records if r.error is None]
-    deadline_s = asyncio.get_running_loop().time() + _SETTLE_S
-    while len(ratios) < len(finished) and asyncio.get_running_loop().time() < deadline_s:
-        for record in finished:
-            key = (record.application, record.task_seed)
-            if key not in ratios:
-                run = await client.get_run(record.run_id)
-                if run.HasField("fairness_ratio"):
-                    ratios[key] = run.fairness_ratio
-        await asyncio.sleep(0.1)
+    waiting = [r for r in records if r.error is None]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_S):
+            while waiting:
+                for record in waiting:
+                    with contextlib.suppress(SchedulerError):
+                        pool = pool_by_run.get(record.run_id, "")
+                        run = await client.get_run(record.run_id, pool=pool)
+                        if run.HasField("fairness_ratio"):
+                            ratios[run_key(record)] = run.fairness_ratio
+                waiting = [r for r in waiting if run_key(r) not in ratios]
+                await asyncio.sleep(_POLL_S)
     return ratios

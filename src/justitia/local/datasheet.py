@@ -1,13 +1,19 @@
-"""Say beside a recording what it is: where it comes from, how large its runs are."""
+"""Say beside a recording what it is: where it comes from, how large its runs are, how predictable.
+
+Neighbours: `justitia.predictor.recordings` reads and writes the runs themselves.
+"""
 
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
-from justitia.local.recordings import STEP_BUDGET_TOKENS, RecordedRun
+from justitia.local.engine_kind import STEP_BUDGET_TOKENS
+from justitia.predictor.model import TrainingMetrics
+from justitia.predictor.recordings import RecordedRun
 
-_HEAD = """# Recorded runs
+_HEAD: Final = """# Recorded runs
 
 What runs of the agents in `examples/agents/` took on a real vLLM with a real small model
 ({models}). Predictors learn from them. Written by `make recordings`; do not edit.
@@ -21,31 +27,65 @@ questions; no person's data is in it. Task seeds are below 10000, those of the b
 no task is in both, though passages of the same documents are. `cached_tokens` depends on what ran
 just before, on the block size and on the cache's size.
 
-Costs in kvtt at a step budget of {budget} tokens:
+Costs in kvtt at a step budget of {budget} tokens. The error is that of the predictor which
+`justitia train` makes of these runs, |predicted - true| / true over the fifth of an application's
+prompts that it has not seen; the rank correlation (Spearman's) says whether it orders them rightly.
+`justitia train --recordings runs.jsonl.gz --datasheet README.md` computes both again; other
+machines give other last digits.
 
-| application | runs | inferences | output tokens, mean (range) | cost, median (P10 to P90) |
-|---|--:|--:|--:|--:|
+| application | runs | inferences | output tokens, mean (range) | cost, median (P10 to P90) \
+| judged on | error, median (mean) | rank correlation |
+|---|--:|--:|--:|--:|--:|--:|--:|
 """
+_UNKNOWN: Final = "–"
 
 
-def write_datasheet(path: Path, runs: Sequence[RecordedRun]) -> None:
-    """Write the page for ``runs``, which are at least one."""
+def datasheet_path(recordings: Path) -> Path:
+    """Return where the page about a recording stands."""
+    return recordings.with_name("README.md")
+
+
+def write_datasheet(
+    path: Path,
+    runs: Sequence[RecordedRun],
+    metrics_by_application: Mapping[str, TrainingMetrics] | None = None,
+) -> None:
+    """Write the page for ``runs``, which are at least one.
+
+    ``metrics_by_application`` are those of the predictors that were trained on these runs; what is
+    missing there is shown as unknown.
+    """
     by_application = defaultdict(list)
     for run in runs:
         by_application[run.application].append(run)
     models = ", ".join(sorted({run.model for run in runs}))
-    rows = [_row(name, by_application[name]) for name in sorted(by_application)]
+    known = metrics_by_application or {}
+    rows = [
+        _row(name, by_application[name], known.get(name, TrainingMetrics()))
+        for name in sorted(by_application)
+    ]
     text = _HEAD.format(models=models, budget=STEP_BUDGET_TOKENS) + "".join(rows)
     path.write_text(text, encoding="utf-8")
 
 
-def _row(application: str, runs: Sequence[RecordedRun]) -> str:
+def _row(application: str, runs: Sequence[RecordedRun], metrics: TrainingMetrics) -> str:
     inferences = statistics.mean(len(run.inferences) for run in runs)
     outputs = [run.output_tokens for run in runs]
-    costs = sorted(run.cost_kvtt() for run in runs)
+    costs = sorted(run.cost_kvtt(step_budget_tokens=STEP_BUDGET_TOKENS) for run in runs)
     low, high = (costs[round(share * (len(costs) - 1))] for share in (0.1, 0.9))
     return (
         f"| {application} | {len(runs)} | {inferences:.1f} "
         f"| {statistics.mean(outputs):.0f} ({min(outputs)} to {max(outputs)}) "
-        f"| {statistics.median(costs):,.0f} ({low:,} to {high:,}) |\n"
+        f"| {statistics.median(costs):,.0f} ({low:,} to {high:,}) "
+        f"| {metrics.num_held_out or _UNKNOWN} | {_error(metrics)} "
+        f"| {_shown(metrics.rank_correlation, '.2f')} |\n"
     )
+
+
+def _error(metrics: TrainingMetrics) -> str:
+    median, mean = metrics.median_relative_error, metrics.mean_relative_error
+    return _UNKNOWN if median is None else f"{median:.0%} ({_shown(mean, '.0%')})"
+
+
+def _shown(value: float | None, form: str) -> str:
+    return _UNKNOWN if value is None else format(value, form)

@@ -1,10 +1,15 @@
 """Turns manifests into declarations for the scheduler service."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from justitia.api.v1 import admin_pb2
 from justitia.client import Client
-from justitia.local.manifests import LLMApplication, Manifest, Privacy
+from justitia.core.privacy import Privacy
+from justitia.local.errors import LocalModeError
+from justitia.resources.application import FailureMode, LLMApplication, Mode
+from justitia.resources.profile import PredictorProfile
+from justitia.resources.reading import Resource
 
 _PRIVACY = {
     Privacy.TEXT: admin_pb2.PRIVACY_TEXT,
@@ -13,11 +18,55 @@ _PRIVACY = {
 }
 
 
-def declare(client: Client, manifests: Iterable[Manifest]) -> None:
-    """Apply every ``LLMApplication``; predictor profiles are read when models are trained."""
+def declare(client: Client, manifests: Iterable[Resource]) -> None:
+    """Apply every ``LLMApplication``; `unhonoured` names what of the manifests is left out.
+
+    Raises:
+        LocalModeError: two have one name in different namespaces, which only a cluster has.
+        SchedulerError: the service refuses one.
+    """
+    applications = [manifest for manifest in manifests if isinstance(manifest, LLMApplication)]
+    names = Counter(application.metadata.name for application in applications)
+    for name, number in names.items():
+        if number > 1:
+            raise LocalModeError(
+                f"{number} applications are named {name}: without a cluster there are no "
+                "namespaces to tell them apart; rename all but one"
+            )
+    for application in applications:
+        client.apply_application(build_application(application))
+
+
+def unhonoured(manifests: Iterable[Resource], *, only_pool: str = "") -> str:
+    """Say in one line what is declared and has no effect without a cluster; empty: nothing.
+
+    ``only_pool``: the one pool that has an engine, where that is known.
+    """
+    names_by_field: dict[str, list[str]] = {}
     for manifest in manifests:
-        if isinstance(manifest, LLMApplication):
-            client.apply_application(build_application(manifest))
+        for field in _unhonoured_fields(manifest, only_pool):
+            names_by_field.setdefault(field, []).append(manifest.metadata.name)
+    if not names_by_field:
+        return ""
+    parts = (f"{field} ({', '.join(names)})" for field, names in names_by_field.items())
+    return f"without a cluster these have no effect: {'; '.join(parts)}"
+
+
+def _unhonoured_fields(manifest: Resource, only_pool: str) -> Iterator[str]:
+    if isinstance(manifest, PredictorProfile):
+        yield "PredictorProfile, justitia train has flags instead"
+        return
+    spec = manifest.spec
+    if spec.mode is Mode.SHADOW:
+        yield "mode Shadow"
+    if spec.failure_mode is FailureMode.FAIL_CLOSE:
+        yield "failureMode FailClose"
+    if spec.identity.credentials:
+        yield "identity.credentials"
+    if spec.pool_ref.namespace is not None:
+        yield "poolRef.namespace"
+    if only_pool and spec.pool_ref.name != only_pool:
+        yield f"poolRef.name, the engine here serves pool {only_pool}"
 
 
 def build_application(manifest: LLMApplication) -> admin_pb2.Application:
@@ -31,8 +80,9 @@ def build_application(manifest: LLMApplication) -> admin_pb2.Application:
         weight=float(spec.weight),
         fallback_cost_kvtt=None if fallback is None else float(fallback.kv_token_time),
         privacy=_PRIVACY[spec.predictor.privacy],
-        idle_timeout_s=spec.run.idle_timeout,
-        max_duration_s=spec.run.max_duration or 0.0,
+        idle_timeout_s=spec.run.idle_timeout_s,
+        max_duration_s=spec.run.max_duration_s or 0.0,
         max_concurrent_runs=spec.run.max_concurrent or 0,
         objective_max_ratio=0.0 if objective is None else float(objective.max_ratio),
+        objective_for_s=None if objective is None else objective.for_s,
     )

@@ -1,6 +1,10 @@
 """What local mode's engine computes with; apart, so that `--help` needs nothing else."""
 
 from enum import StrEnum
+from typing import Final
+
+#: Prefill budget of the engines that local mode starts (vLLM --max-num-batched-tokens).
+STEP_BUDGET_TOKENS: Final = 2048
 
 
 class EngineKind(StrEnum):

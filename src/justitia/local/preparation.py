@@ -16,11 +16,16 @@ from justitia.local.models import ensure_model
 from justitia.local.predictors import read_samples, train_with_progress
 from justitia.local.workload import make_workload
 from justitia.predictor import artefact
+from justitia.predictor.settings import TrainingSettings
 
 AGENTS_DIR: Final = Path("examples/agents")
 APPLICATIONS_DIR: Final = Path("examples/applications")
 RECORDINGS: Final = Path("examples/recordings/runs.jsonl.gz")
 _MIN_SAMPLES: Final = 20
+
+# On the CPU the KV cache is made as small as the CPU is slow. A thousand tokens are a handful of
+# inferences at once: with more of them all slow one another down and memory never binds.
+_SMALL_KV: Final = {"kv_blocks": 32, "max_model_len_tokens": 1024, "watermark": 0.08}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class ComparisonSize:
 
         On the CPU three policies then take under 8 minutes on 2 cores.
         """
-        return cls(16, 18.0) if engine is EngineKind.CPU else cls(60, 10.0)
+        return cls(30, 18.0) if engine is EngineKind.CPU else cls(60, 10.0)
 
     def changed(self, *, num_runs: int | None, window_s: float | None) -> Self:
         """Change what is given."""
@@ -69,7 +74,8 @@ def prepare(
     size = size or ComparisonSize.of(engine)
     model_dir = ensure_model(engine, cache_dir, console)
     samples = read_samples(RECORDINGS)
-    trained = train_with_progress(samples, seed=0, min_samples=_MIN_SAMPLES, console=console)
+    settings = TrainingSettings(min_samples=_MIN_SAMPLES)
+    trained = train_with_progress(samples, settings=settings, console=console)
     changes = {k: v for k, v in (engine_changes or {}).items() if v is not None}
     return ComparisonSettings(
         policies=policies,
@@ -87,10 +93,12 @@ def prepare(
 def _engine_maker(
     kind: EngineKind, model_dir: Path, changes: Mapping[str, Any]
 ) -> Callable[[str, str, int, Path], EngineSettings]:
-    make = cpu_engine if kind is EngineKind.CPU else emulated_engine
+    is_cpu = kind is EngineKind.CPU
+    make = cpu_engine if is_cpu else emulated_engine
+    common = {**(_SMALL_KV if is_cpu else {}), **changes}
 
     def engine_for(policy: str, address: str, port: int, log_path: Path) -> EngineSettings:
-        facts = {"policy": policy, "scheduler_address": address, **changes}
+        facts = {"policy": policy, "scheduler_address": address, **common}
         return make(model_dir, port=port, log_path=log_path, **facts)
 
     return engine_for

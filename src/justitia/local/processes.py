@@ -2,20 +2,25 @@
 
 import asyncio
 import contextlib
+import errno
 import os
+import re
 import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 from justitia.local.errors import LocalModeError
+from justitia.local.listeners import who_listens
 
 _TETHER: Final = (sys.executable, "-m", "justitia.local.tethered")
 _GROUP_POLL_S: Final = 0.01
 _GROUP_POLLS: Final = 200
+#: What our own parts say of a setting, wherever in a log of tracebacks it stands.
+_SETTINGS_ERROR: Final = re.compile(r"\bSettingsError: (\S.*)")
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -33,10 +38,28 @@ def require_free_port(host: str, port: int, *, flag: str) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise LocalModeError(
-                f"port {port} on {host} is taken ({error.strerror}): stop what listens there, "
-                f"or choose another with {flag}"
-            ) from None
+            raise LocalModeError(_port_problem(host, port, flag, error)) from None
+
+
+def _port_problem(host: str, port: int, flag: str, error: OSError) -> str:
+    if error.errno != errno.EADDRINUSE:
+        return f"port {port} on {host} cannot be used: {error.strerror}; choose another with {flag}"
+    listener = who_listens(port) or "another process"
+    return f"port {port} on {host} is taken by {listener}: stop it, or choose another with {flag}"
+
+
+def make_parent(path: Path) -> None:
+    """Make the folder that a file goes to.
+
+    Raises:
+        LocalModeError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalModeError(
+            f"{path.parent}: the folder cannot be made ({error.strerror}); choose another"
+        ) from None
 
 
 class ChildProcess:
@@ -59,9 +82,13 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
-        """Start it."""
-        self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        with self.log_path.open("wb") as log:
+        """Start it.
+
+        Raises:
+            LocalModeError: its log cannot be written.
+        """
+        make_parent(self.log_path)
+        with self._open_log() as log:
             self._process = await asyncio.create_subprocess_exec(
                 *_TETHER,
                 str(os.getpid()),
@@ -152,13 +179,27 @@ class ChildProcess:
                 return
             await asyncio.sleep(_GROUP_POLL_S)
 
+    def _open_log(self) -> BinaryIO:
+        try:
+            return self.log_path.open("wb")
+        except OSError as error:
+            raise LocalModeError(
+                f"{self.log_path}: the log of {self.name} cannot be written ({error.strerror}); "
+                "choose another folder"
+            ) from None
+
     def _started(self) -> asyncio.subprocess.Process:
         if self._process is None:
             raise RuntimeError(f"{self.name} is not running")
         return self._process
 
     def _failure(self, what: str) -> str:
-        lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        """Say what happened; a refused setting by its own sentence, all else by the log's end."""
+        log = self.log_path.read_text(encoding="utf-8", errors="replace")
+        refused = _SETTINGS_ERROR.search(log)
+        if refused is not None:
+            return f"{self.name} {what}: {refused[1].strip()} (log: {self.log_path})"
+        lines = log.splitlines()
         tail = "\n".join(f"    {line}" for line in lines[-15:])
         return f"{self.name} {what}; the end of {self.log_path}:\n{tail}"
 

@@ -1,30 +1,27 @@
-"""Record what runs of the example agents cost: ``python -m justitia.local.recorder --help``.
+"""Record what runs of agents cost: plays tasks of every agent against a server that is up.
 
-Plays tasks of every agent against a server that is already up. Resumable: what an earlier call
-recorded is kept, unless the agent makes another task of the seed by now.
+Resumable: what an earlier call recorded is kept, unless the agent makes another task of the seed by
+now. The command is ``justitia record``.
 """
 
-import argparse
 import asyncio
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from justitia.local.agents import Agent, load_agents
-from justitia.local.datasheet import write_datasheet
+from justitia.local.datasheet import datasheet_path, write_datasheet
 from justitia.local.errors import LocalModeError
-from justitia.local.recordings import (
+from justitia.local.workload import FIRST_TASK_SEED, Arrival, Workload, play
+from justitia.predictor.recordings import (
     RecordedInference,
     RecordedRun,
     read_recordings,
     write_recordings,
 )
-from justitia.local.workload import FIRST_TASK_SEED, Arrival, Workload, play
 
 RECORDINGS_PATH: Final = Path("examples/recordings/runs.jsonl.gz")
 AGENTS_PATH: Final = Path("examples/agents")
@@ -119,7 +116,12 @@ class _Recording:
             model=self._settings.model,
             prompt=self._agents[application].task(task_seed).prompt,
             inferences=tuple(
-                RecordedInference(i.stage, i.prompt_tokens, i.cached_tokens, i.output_tokens)
+                RecordedInference(
+                    stage=i.stage,
+                    prompt_tokens=i.prompt_tokens,
+                    cached_tokens=i.cached_tokens,
+                    output_tokens=i.output_tokens,
+                )
                 for i in record.inferences
             ),
         )
@@ -129,8 +131,13 @@ class _Recording:
     def write(self) -> None:
         if self.runs:
             path = self._settings.output_path
-            write_recordings(path, self.runs.values())
-            write_datasheet(path.with_name("README.md"), list(self.runs.values()))
+            try:
+                write_recordings(path, self.runs.values())
+                write_datasheet(datasheet_path(path), list(self.runs.values()))
+            except OSError as error:
+                raise LocalModeError(
+                    f"{path}: cannot be written ({error.strerror}); choose another with --output"
+                ) from None
 
 
 def _wanted(settings: RecorderSettings, agents: Mapping[str, Agent]) -> Iterator[_Key]:
@@ -143,57 +150,21 @@ def _wanted(settings: RecorderSettings, agents: Mapping[str, Agent]) -> Iterator
 def _read_earlier(
     settings: RecorderSettings, agents: Mapping[str, Agent]
 ) -> dict[_Key, RecordedRun]:
-    if not settings.output_path.exists():
+    """Return what is there already. A damaged file is left alone: writing would lose the rest."""
+    path = settings.output_path
+    if not path.exists():
         return {}
+    found = read_recordings(path)
+    if found.bad_lines:
+        bad = found.bad_lines[0]
+        raise LocalModeError(
+            f"{path}:{bad.number}: no recorded run: {bad.reason}. Restore the file, or remove it "
+            "to record everything again"
+        )
     return {
         (run.application, run.task_seed): run
-        for run in read_recordings(settings.output_path)
+        for run in found.runs
         if run.model == settings.model
         and run.application in agents
         and run.prompt == agents[run.application].task(run.task_seed).prompt
     }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Record from the command line; return the exit status."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), *Progress.get_default_columns(), MofNCompleteColumn())
-    try:
-        settings = _parse(arguments)
-        with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            runs = asyncio.run(record(settings, progress))
-    except LocalModeError as problem:
-        console.print(f"[red]error:[/red] {problem}", highlight=False)
-        return 1
-    except KeyboardInterrupt:
-        console.print("stopped; run the same command again to go on")
-        return 130
-    console.print(f"{len(runs)} runs in {settings.output_path}")
-    return 0
-
-
-def _parse(arguments: Sequence[str] | None) -> RecorderSettings:
-    parser = argparse.ArgumentParser(
-        prog="python -m justitia.local.recorder", description=(__doc__ or "").split("\n\n")[1]
-    )
-    parser.add_argument("--base-url", required=True, help="OpenAI address, as http://HOST:PORT/v1")
-    parser.add_argument("--model", default="smollm2", help="name under which it is served")
-    parser.add_argument("--agents", type=Path, default=AGENTS_PATH, help="folder of agents")
-    parser.add_argument("--output", type=Path, default=RECORDINGS_PATH)
-    parser.add_argument("--runs-per-application", type=int, default=40)
-    parser.add_argument("--max-runs-at-once", type=int, default=8)
-    parser.add_argument("--first-task-seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    return RecorderSettings(
-        base_url=options.base_url,
-        model=options.model,
-        agents_path=options.agents,
-        output_path=options.output,
-        runs_per_application=options.runs_per_application,
-        max_runs_at_once=options.max_runs_at_once,
-        first_task_seed=options.first_task_seed,
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -19,6 +19,7 @@ COLUMNS: Final = (
     "ρ p50",
     "ρ p99",
     "ρ worst",
+    "ρ known",
     "not later than VTC",
     "worst / VTC",
     "preemptions",
@@ -27,7 +28,7 @@ COLUMNS: Final = (
 
 
 #: Left to the page: a terminal of 80 columns has no room for them.
-_PAGE_ONLY: Final = frozenset({"runs", "worst / VTC", "wasted"})
+_PAGE_ONLY: Final = frozenset({"runs", "ρ known", "worst / VTC", "wasted"})
 
 
 def table_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
@@ -41,6 +42,7 @@ def table_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
             _number(s.ratio_p50, ".2f"),
             _number(s.ratio_p99, ".2f"),
             _number(s.ratio_worst, ".2f"),
+            _known(s),
             _number(s.share_not_later_than_vtc, ".0%"),
             _number(s.worst_over_vtc, ".2f"),
             f"{s.preemptions}",
@@ -50,13 +52,20 @@ def table_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
     ]
 
 
+def _known(summary: Summary) -> str:
+    return f"{summary.num_ratios} of {summary.num_runs - summary.num_failed}"
+
+
 def _number(value: float, form: str) -> str:
     return "–" if math.isnan(value) else format(value, form)
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Table:
     """Make the table for a terminal."""
-    table = Table(title="The same runs under each policy")
+    known = ", ".join(f"{s.policy} {_known(s)}" for s in summaries)
+    table = Table(
+        title="The same runs under each policy", caption=f"runs whose ρ is known: {known}"
+    )
     shown = [n for n, name in enumerate(COLUMNS) if name not in _PAGE_ONLY]
     for n in shown:
         table.add_column(COLUMNS[n], justify="left" if n == 0 else "right")

@@ -1,11 +1,11 @@
 """What a played workload says about a policy: pure sums over records."""
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from justitia.core.quantiles import quantile
 from justitia.local.records import RunRecord
 
 REFERENCE_POLICY: Final = "vtc"
@@ -45,13 +45,18 @@ class PolicyOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row of the table at the end; times in seconds, rho without unit."""
+    """One row of the table at the end; times in seconds, rho without unit.
+
+    rho is known of ``num_ratios`` runs: one that had not settled at the end, or that the service
+    had forgotten, has none.
+    """
 
     policy: str
     num_runs: int
     num_failed: int
     jct_mean_s: float
     jct_p90_s: float
+    num_ratios: int
     ratio_p50: float
     ratio_p99: float
     ratio_worst: float
@@ -66,14 +71,6 @@ class Summary:
 def run_key(record: RunRecord) -> tuple[str, int]:
     """Name a run across policies: the same task has the same application and seed."""
     return record.application, record.task_seed
-
-
-def quantile(values: Sequence[float], fraction: float) -> float:
-    """Smallest value that at least ``fraction`` of the values do not exceed; NaN of nothing."""
-    if not values:
-        return float("nan")
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(fraction * len(ordered)) - 1)]
 
 
 def ratios_over(outcome: PolicyOutcome, reference: PolicyOutcome) -> dict[tuple[str, int], float]:
@@ -105,6 +102,7 @@ def summarize(outcome: PolicyOutcome, reference: PolicyOutcome | None) -> Summar
         num_failed=outcome.num_failed,
         jct_mean_s=statistics.fmean(jcts_s) if jcts_s else float("nan"),
         jct_p90_s=quantile(jcts_s, 0.9),
+        num_ratios=len(rhos),
         ratio_p50=quantile(rhos, 0.5),
         ratio_p99=quantile(rhos, 0.99),
         ratio_worst=max(rhos, default=float("nan")),

@@ -7,14 +7,19 @@ from typing import Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from justitia.local.processes import ChildProcess, free_port
+from justitia.client.connection import open_channel
+from justitia.local.processes import ChildProcess, free_port, make_parent
 
 _READY_TIMEOUT_S = 60.0
 _HOST = "127.0.0.1"
 
 
 class SchedulerService:
-    """A running service; an async context manager that ends it. Ports of 0 are chosen."""
+    """A running service; an async context manager that ends it. Ports of 0 are chosen.
+
+    Raises:
+        LocalModeError: the journal's folder cannot be made.
+    """
 
     def __init__(
         self,
@@ -29,7 +34,7 @@ class SchedulerService:
         command = [sys.executable, "-m", "justitia_scheduler"]
         command += ["--listen-address", self.address, "--metrics-address", self.metrics_address]
         if journal_path is not None:
-            journal_path.parent.mkdir(parents=True, exist_ok=True)
+            make_parent(journal_path)
             command += ["--journal-path", str(journal_path)]
         self.process = ChildProcess("the scheduler service", command, log_path=log_path)
 
@@ -43,7 +48,7 @@ class SchedulerService:
         await self.process.stop()
 
     async def _is_ready(self) -> bool:
-        async with grpc.aio.insecure_channel(self.address) as channel:
+        async with open_channel(self.address, None, is_async=True) as channel:
             request = health_pb2.HealthCheckRequest(service="readiness")
             try:
                 answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=2.0)

@@ -5,13 +5,16 @@ Hugging Face folder, so the weights are unpacked once, in a child process: torch
 take a gigabyte that the caller should not keep.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from justitia.local.errors import LocalModeError
@@ -26,6 +29,7 @@ _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 # Written last, with the hash of what it was made from: a folder without it is a torn conversion,
 # one with another hash was made from another model.
 _COMPLETE_MARK = "justitia-model.json"
+_SCRATCH_PREFIX = ".small-model-"
 
 # The first of these features makes bfloat16 matrix products fast; without any, they are emulated
 # and take several times as long as float32.
@@ -39,23 +43,49 @@ def ensure_small_model(cache_dir: Path, *, progress: Progress) -> Path:
 
     ``progress`` receives a line at each stage. The folder appears in one rename, so two processes
     that start at once, or one that is killed, never leave a torn folder that is taken for whole.
+    What a killed one leaves of its scratch files, the next call removes.
 
     Raises:
         LocalModeError: the download, its hash or the conversion failed; nothing is left behind.
     """
     target = cache_dir / FOLDER_NAME
+    _sweep_scratch(cache_dir)
     if is_complete(target):
         return target
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".small-model-") as scratch:
-            _build(Path(scratch), target, progress)
+        with _scratch_folder(cache_dir) as scratch:
+            _build(scratch, target, progress)
     except OSError as error:
         raise LocalModeError(
             f"The small model cannot be written under {cache_dir}: {error}. "
             "Free about 600 MB there or choose another cache folder."
         ) from error
     return target
+
+
+@contextlib.contextmanager
+def _scratch_folder(cache_dir: Path) -> Iterator[Path]:
+    """Make a folder that is ours for as long as we live: the lock on it ends with the process."""
+    with tempfile.TemporaryDirectory(dir=cache_dir, prefix=_SCRATCH_PREFIX) as name:
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield Path(name)
+        finally:
+            os.close(folder)
+
+
+def _sweep_scratch(cache_dir: Path) -> None:
+    """Remove the scratch folders of processes that are gone; what cannot be removed stays."""
+    for scratch in cache_dir.glob(f"{_SCRATCH_PREFIX}*"):
+        with contextlib.suppress(OSError):  # a living process holds its lock, or it is not ours
+            folder = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(scratch)
+            finally:
+                os.close(folder)
 
 
 def is_complete(folder: Path) -> bool:

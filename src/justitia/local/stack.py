@@ -9,12 +9,12 @@ from rich.console import Console
 from justitia.client import connect
 from justitia.local.declare import declare
 from justitia.local.engine import MODEL_NAME, EngineServer
-from justitia.local.manifests import Manifest
 from justitia.local.service import SchedulerService
+from justitia.resources.reading import Resource
 
 
 async def serve(
-    service: SchedulerService, server: EngineServer, manifests: list[Manifest], console: Console
+    service: SchedulerService, server: EngineServer, manifests: list[Resource], console: Console
 ) -> None:
     """Run both until SIGINT or SIGTERM, or until one of them ends; then neither is left.
 
@@ -40,7 +40,7 @@ async def serve(
 
 
 async def _start_and_watch(
-    service: SchedulerService, server: EngineServer, manifests: list[Manifest], console: Console
+    service: SchedulerService, server: EngineServer, manifests: list[Resource], console: Console
 ) -> None:
     with console.status("starting the scheduler service and vLLM (about half a minute)"):
         async with contextlib.AsyncExitStack() as stack:

@@ -13,12 +13,12 @@ import tempfile
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 import safetensors
 import safetensors.numpy
 
+from justitia.core.limits import MAX_ARTEFACT_BYTES
 from justitia.predictor import artefact_checks as checks
 from justitia.predictor.artefact_checks import ArtefactError
 from justitia.predictor.model import TrainedModel
@@ -32,8 +32,6 @@ __all__ = [
     "save",
     "to_bytes",
 ]
-
-MAX_ARTEFACT_BYTES: Final = 32 * 2**20
 
 _MAX_NAME_CHARS = 180  # file systems allow 255 bytes
 

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 import safetensors.numpy
 
+from justitia.core.units import MAX_COST_KVTT
 from justitia.predictor.features import LENGTH_FEATURES, MAX_TERM_CHARS, Featuriser, FloatArray
-from justitia.predictor.model import MAX_COST_KVTT, MIN_COST_KVTT, TrainedModel, TrainingMetrics
+from justitia.predictor.model import MIN_COST_KVTT, TrainedModel, TrainingMetrics
 from justitia.predictor.network import NUM_LAYERS, Network
 from justitia.predictor.samples import require_application
 

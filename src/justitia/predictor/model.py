@@ -10,8 +10,8 @@ from justitia.predictor.features import Featuriser, FloatArray
 from justitia.predictor.network import Network
 
 MIN_COST_KVTT = 1e-3
-MAX_COST_KVTT = 1e18
-"""Costs outside of these bounds are no costs of a run: nothing is learnt from them."""
+"""Costs below this, or above the core's ``MAX_COST_KVTT``, are no costs of a run: nothing is learnt
+from them."""
 
 _NUM_PROBE_TERMS = 100
 

@@ -6,9 +6,11 @@ of its own.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from justitia.predictor.features import FeatureRow, FloatArray
 
@@ -26,12 +28,18 @@ class Network:
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
 
+    @cached_property
+    def _is_read(self) -> NDArray[np.bool_]:
+        """Which inputs have any weight: training selects a few terms of the vocabulary."""
+        return np.asarray(np.any(self.weights[0] != 0, axis=1), dtype=np.bool_)
+
     def forward(self, row: FeatureRow) -> float:
         """Return the output for one text: its standardised log cost."""
         first = self.weights[0]
         num_terms = len(first) - len(row.lengths)
+        is_read = self._is_read[row.columns]
         hidden = (
-            np.einsum("i,ij->j", row.weights, first[row.columns])
+            np.einsum("i,ij->j", row.weights[is_read], first.take(row.columns[is_read], axis=0))
             + np.einsum("i,ij->j", row.lengths, first[num_terms:])
             + self.biases[0]
         )

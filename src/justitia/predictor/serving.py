@@ -23,7 +23,7 @@ DEFAULT_DEADLINE_S = 0.005
 MAX_DEADLINE_S = 60.0
 
 DEFAULT_MAX_PENDING = 16
-"""Predictions that wait or run: at some 0.4 ms each, more could not all meet the deadline."""
+"""Predictions that wait or run: at some 0.3 ms each, more could not all meet the deadline."""
 
 
 class CostModel(Protocol):
@@ -124,12 +124,12 @@ class PredictorService:
         refusal = self._worker.offer(job)
         if refusal is not None:
             return self._counted((None, refusal))
+        too_late: _Answer = (None, Outcome.DEADLINE)
+        timer = loop.call_later(min(deadline_s, MAX_DEADLINE_S), job.settle, too_late)
         try:
-            async with asyncio.timeout(min(deadline_s, MAX_DEADLINE_S)):
-                return self._counted(await job.answer)
-        except TimeoutError:
-            return self._counted((None, Outcome.DEADLINE))
+            return self._counted(await job.answer)
         finally:
+            timer.cancel()
             job.is_abandoned = True
 
     def close(self, *, timeout_s: float = 1.0) -> None:
@@ -173,11 +173,12 @@ class _Job:
     def deliver(self, answer: _Answer) -> None:
         """Hand the answer over from the worker's thread; a loop that is gone needs none."""
         try:
-            self.loop.call_soon_threadsafe(self._settle, answer)
+            self.loop.call_soon_threadsafe(self.settle, answer)
         except RuntimeError:
             self.is_abandoned = True
 
-    def _settle(self, answer: _Answer) -> None:
+    def settle(self, answer: _Answer) -> None:
+        """Answer the caller, on its loop's thread, unless it is answered already."""
         if not self.answer.done():
             self.answer.set_result(answer)
 

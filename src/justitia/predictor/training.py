@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from justitia.core.units import MAX_COST_KVTT
 from justitia.predictor.learner import best_num_steps, learn
 from justitia.predictor.metrics import measure_errors
-from justitia.predictor.model import MAX_COST_KVTT, MIN_COST_KVTT, TrainedModel
+from justitia.predictor.model import MIN_COST_KVTT, TrainedModel
 from justitia.predictor.samples import Sample
 from justitia.predictor.settings import TrainingSettings
 

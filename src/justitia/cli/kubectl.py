@@ -1,0 +1,137 @@
+"""``kubectl justitia``: the same commands against a release in a cluster.
+
+kubectl runs a program named ``kubectl-justitia`` for it. Each command finds the release's scheduler
+service, forwards a port to it with the user's own kubectl, and then is the one of ``justitia``.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from justitia.cli import explain as explain_command
+from justitia.cli import top as top_command
+from justitia.cli import train as train_command
+from justitia.cli.main import run_app
+from justitia.cli.options import TlsCa, TlsCert, TlsKey
+from justitia.cli.port_forward import Kubectl, KubectlError, find_scheduler, forwarded
+
+app = typer.Typer(
+    name="kubectl justitia",
+    help="Look into Justitia's pools in a cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="of the release")]
+Context = Annotated[str, typer.Option("--context", help="of the kubeconfig")]
+Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="file to use")]
+Release = Annotated[str, typer.Option("--release", help="where a namespace has several")]
+Pool = Annotated[
+    str, typer.Option("--pool", "-p", help="name, or namespace/name; empty: the default pool")
+]
+Address = Annotated[
+    str, typer.Option("--address", help="host:port of the scheduler service, without kubectl")
+]
+
+
+@app.command("top")
+def top(
+    *,
+    pool: Pool = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    release: Release = "",
+    address: Address = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Show a pool's engines and applications."""
+    kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    with _connection(kubectl, release, pool, given) as connection:
+        top_command.top(**connection)
+
+
+@app.command("explain")
+def explain(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="its id, as the client gave it")],
+    *,
+    pool: Pool = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    release: Release = "",
+    address: Address = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Say why a run waits, who is ahead of it, and what its virtual finish is made of."""
+    kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    with _connection(kubectl, release, pool, given) as connection:
+        explain_command.explain(run_id, **connection)
+
+
+@app.command("train")
+def train(
+    application: Annotated[str, typer.Argument(metavar="APPLICATION", help="its name")],
+    *,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="make the model active in the service")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="folder for the model's files")
+    ] = None,
+    pool: Pool = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    release: Release = "",
+    address: Address = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Train a predictor here, from the samples that the cluster's service has recorded."""
+    kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    with _connection(kubectl, release, pool, given) as connection:
+        try:
+            train_command.train(
+                application=application, publish=publish, output=output, **connection
+            )
+        except ModuleNotFoundError as error:
+            raise KubectlError(
+                f"{error.name} is not installed; training needs: pip install 'justitia[predictor]'"
+            ) from None
+
+
+@contextlib.contextmanager
+def _connection(
+    kubectl: Kubectl, release: str, pool: str, given: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Give the options of a command of ``justitia``: those that were given, or a port forward's."""
+    if given["address"]:
+        yield given | {"pool": pool}
+        return
+    scheduler = find_scheduler(kubectl, release)
+    key = f"{scheduler.namespace}/{pool}" if pool and "/" not in pool else pool
+    with forwarded(kubectl, scheduler) as (address, tls):
+        files = {
+            "tls_ca": given["tls_ca"] or (tls and tls.ca),
+            "tls_cert": given["tls_cert"] or (tls and tls.cert),
+            "tls_key": given["tls_key"] or (tls and tls.key),
+        }
+        yield {"address": address, "pool": key, **files}
+
+
+def main() -> NoReturn:
+    """Run the command; exit codes are those of ``justitia``."""
+    run_app(app)

@@ -1,0 +1,225 @@
+"""Files of recorded runs: one JSON object a line, gzipped or plain. The one reader and writer.
+
+Token counts are kept, not costs: costs follow from them by rules C1 and C2 for any engine. Files
+may come from anybody's volume, so reading one is bounded and a bad line costs no more than itself.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from justitia.core.cost import inference_cost_kvtt, run_cost_kvtt
+from justitia.predictor.samples import Sample, require_application
+
+MAX_LINE_BYTES = 64 * 2**20
+"""Longest line; a longer one is skipped without being held in memory."""
+
+MAX_NAMED_BAD_LINES = 100
+"""Bad lines that are named one by one; the rest are only counted."""
+
+_CHUNK_BYTES = 2**20
+_GZIP_MAGIC = b"\x1f\x8b"
+_READ_ERRORS = (EOFError, OSError, zlib.error)
+_REQUIRED_FIELDS = ("application", "prompt", "inferences")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedInference:
+    """Token counts of one inference, as the server reported them."""
+
+    stage: str = ""
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedRun:
+    """One run: the user's request and what serving it took.
+
+    ``task_seed`` and ``model`` say where it comes from; files of other people need not.
+    """
+
+    application: str
+    task_seed: int = 0
+    model: str = ""
+    prompt: str
+    inferences: tuple[RecordedInference, ...]
+
+    @property
+    def output_tokens(self) -> int:
+        """Output tokens of all inferences."""
+        return sum(inference.output_tokens for inference in self.inferences)
+
+    def cost_kvtt(self, *, step_budget_tokens: int) -> int:
+        """Cost of the run by rules C1 and C2, in kvtt.
+
+        ``step_budget_tokens`` is the prefill budget of the engine whose costs are wanted.
+        """
+        return run_cost_kvtt(
+            inference_cost_kvtt(
+                inference.prompt_tokens,
+                inference.cached_tokens,
+                inference.output_tokens,
+                step_budget_tokens=step_budget_tokens,
+            )
+            for inference in self.inferences
+        )
+
+    def sample(self, *, step_budget_tokens: int) -> Sample:
+        """Return what a predictor learns from the run."""
+        return Sample(
+            application=self.application,
+            prompt=self.prompt,
+            cost_kvtt=self.cost_kvtt(step_budget_tokens=step_budget_tokens),
+        )
+
+    def to_json(self) -> str:
+        """Return the run as one line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadLine:
+    """A line that held no usable run; ``number`` counts from 1."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recordings:
+    """What a file held; of ``num_bad_lines`` the first ones are named."""
+
+    runs: tuple[RecordedRun, ...]
+    num_bad_lines: int
+    bad_lines: tuple[BadLine, ...]
+
+    def samples(self, *, step_budget_tokens: int) -> dict[str, list[Sample]]:
+        """Return samples of each application, in the order of the file."""
+        groups: dict[str, list[Sample]] = {}
+        for run in self.runs:
+            sample = run.sample(step_budget_tokens=step_budget_tokens)
+            groups.setdefault(run.application, []).append(sample)
+        return groups
+
+
+def read_recordings(path: Path) -> Recordings:
+    """Read a file of recorded runs.
+
+    A line that is no run, and the end of a torn file, are counted and named, never raised.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    runs: list[RecordedRun] = []
+    bad_lines: list[BadLine] = []
+    num_bad_lines = 0
+    with _open(path) as stream:
+        for number, line in _lines(stream):
+            if isinstance(line, bytes) and not line.strip():
+                continue
+            try:
+                runs.append(_parse_run(line))
+            except (ValueError, RecursionError) as error:
+                num_bad_lines += 1
+                if num_bad_lines <= MAX_NAMED_BAD_LINES:
+                    bad_lines.append(BadLine(number=number, reason=str(error)))
+    return Recordings(runs=tuple(runs), num_bad_lines=num_bad_lines, bad_lines=tuple(bad_lines))
+
+
+def write_recordings(path: Path, runs: Iterable[RecordedRun]) -> None:
+    """Write ``runs`` sorted and compressed, in one rename; equal runs give equal bytes.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    ordered = sorted(runs, key=lambda run: (run.application, run.task_seed))
+    text = "".join(f"{run.to_json()}\n" for run in ordered)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(gzip.compress(text.encode(), mtime=0))
+    partial.rename(path)
+
+
+def _open(path: Path) -> IO[bytes]:
+    with path.open("rb") as probe:
+        is_gzip = probe.read(2) == _GZIP_MAGIC
+    return cast("IO[bytes]", gzip.open(path, "rb")) if is_gzip else path.open("rb")
+
+
+def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | ValueError]]:
+    """Yield numbered lines; one that is too long or unreadable comes as the error saying so."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            line = stream.readline(MAX_LINE_BYTES + 1)
+            is_too_long = len(line) > MAX_LINE_BYTES
+            if is_too_long:
+                _skip_rest_of_line(stream)
+        except _READ_ERRORS as error:
+            yield number, ValueError(f"the file cannot be read any further: {error}")
+            return
+        if not line:
+            return
+        yield number, ValueError(f"longer than {MAX_LINE_BYTES} bytes") if is_too_long else line
+
+
+def _skip_rest_of_line(stream: IO[bytes]) -> None:
+    chunk = stream.readline(_CHUNK_BYTES)
+    while chunk and not chunk.endswith(b"\n"):
+        chunk = stream.readline(_CHUNK_BYTES)
+
+
+def _parse_run(line: bytes | ValueError) -> RecordedRun:
+    if isinstance(line, ValueError):
+        raise line
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError(f"a run must be a JSON object, got {type(fields).__name__}")  # noqa: TRY004
+    missing = [name for name in _REQUIRED_FIELDS if name not in fields]
+    if missing:
+        raise ValueError(f"no field {', '.join(missing)}")
+    run = RecordedRun(
+        application=require_application(fields["application"]),
+        task_seed=_number(fields.get("task_seed", 0), "task_seed"),
+        model=_text(fields.get("model", ""), "model"),
+        prompt=_text(fields["prompt"], "prompt"),
+        inferences=_parse_inferences(fields["inferences"]),
+    )
+    run.cost_kvtt(step_budget_tokens=1)  # a count out of range makes the line a bad one, here
+    return run
+
+
+def _parse_inferences(rows: object) -> tuple[RecordedInference, ...]:
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("inferences must be a list with at least one inference")
+    return tuple(_parse_inference(row, f"inferences[{index}]") for index, row in enumerate(rows))
+
+
+def _parse_inference(row: object, where: str) -> RecordedInference:
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} must be a JSON object")  # noqa: TRY004
+    return RecordedInference(
+        stage=_text(row.get("stage", ""), f"{where}.stage"),
+        prompt_tokens=_number(row.get("prompt_tokens"), f"{where}.prompt_tokens"),
+        cached_tokens=_number(row.get("cached_tokens"), f"{where}.cached_tokens"),
+        output_tokens=_number(row.get("output_tokens"), f"{where}.output_tokens"),
+    )
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where} must be a string, got {value!r:.50}")  # noqa: TRY004
+    return value
+
+
+def _number(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{where} must be a whole number, got {value!r:.50}")  # noqa: TRY004
+    return value

@@ -1,0 +1,208 @@
+"""`kubectl justitia`: against a real service, through a kubectl that is played by a script."""
+
+import base64
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from justitia.cli.kubectl import main
+from justitia.cli.port_forward import Kubectl, KubectlError, SchedulerRef, find_scheduler, forwarded
+from justitia.client import connect
+from justitia.local.processes import free_port
+from justitia.local.service import SchedulerService
+
+#: Answers `get` from files, and forwards a port by copying bytes both ways.
+KUBECTL = """
+import asyncio, os, pathlib, sys
+
+folder = pathlib.Path(__file__).parent
+arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+with open(folder / "calls", "a") as calls:
+    print(*sys.argv[1:], file=calls)
+if arguments[0] == "get":
+    answer = folder / ".".join(arguments[1:])
+    if not answer.exists():
+        sys.exit(f"error: {arguments[1]} not found")
+    print(answer.read_text())
+    sys.exit()
+target = int((folder / "target").read_text())
+port = int(arguments[2].partition(":")[0])
+
+async def copy(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+async def serve(reader, writer):
+    other_reader, other_writer = await asyncio.open_connection("127.0.0.1", target)
+    await asyncio.gather(copy(reader, other_writer), copy(other_reader, writer))
+
+async def run():
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
+    await server.serve_forever()
+
+asyncio.run(run())
+"""
+
+
+def service(name="justitia-scheduler", release="justitia", *, headless=False, annotations=None):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "llm",
+            "labels": {"app.kubernetes.io/instance": release},
+            "annotations": annotations or {},
+        },
+        "spec": {"clusterIP": "None" if headless else "10.0.0.1"},
+    }
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A folder with the answers of the script; returns a function that adds one."""
+    folder = tmp_path / "kubectl"
+    folder.mkdir()
+    program = folder / "kubectl"
+    program.write_text(f"#!{sys.executable}\n{textwrap.dedent(KUBECTL)}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def answer(name, value):
+        (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
+        return folder
+
+    answer("services", {"items": [service(), service("justitia-scheduler-pod", headless=True)]})
+    return answer
+
+
+@pytest.fixture
+def kubectl_justitia(monkeypatch, capsys):
+    """Run the plugin in this process; returns (exit status, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["kubectl-justitia", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out, printed.err
+
+    return run
+
+
+async def test_top_and_explain_reach_the_service_through_kubectl(
+    cluster, kubectl_justitia, tmp_path
+):
+    async with SchedulerService(log_path=tmp_path / "log") as service:
+        folder = cluster("target", service.address.rpartition(":")[2])
+        with connect(service.address) as client:
+            client.start_run(run_id="r-1")
+        status, shown, error = kubectl_justitia("top", "-n", "llm", "--context", "prod")
+        assert (status, error) == (0, "")
+        assert "pool default (enforce): 1 open runs" in shown
+        assert "no engine is connected" in shown
+        status, shown, _ = kubectl_justitia("explain", "r-1", "-n", "llm")
+        assert status == 0
+        assert "no engine of this pool is connected" in shown
+        status, _, error = kubectl_justitia("explain", "r-2", "-n", "llm")
+        assert status == 1
+        assert "r-2" in error
+    calls = (folder / "calls").read_text()
+    assert "port-forward service/justitia-scheduler" in calls
+    assert all("--namespace=llm" in call for call in calls.splitlines())
+    assert "--context=prod" in calls
+    # Nothing is left running: the forwarded ports are closed with the commands.
+    assert str(folder / "kubectl") not in processes()
+
+
+def processes():
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True
+    )
+    return listed.stdout
+
+
+async def test_an_address_needs_no_kubectl(kubectl_justitia, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with SchedulerService(log_path=tmp_path / "log") as service:
+        status, shown, _ = kubectl_justitia("top", "--address", service.address)
+    assert status == 0
+    assert "pool default" in shown
+
+
+def test_a_missing_kubectl_is_said(kubectl_justitia, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    status, _, error = kubectl_justitia("top")
+    assert (status, error) == (1, "error: kubectl is not installed; use --address without it\n")
+
+
+def test_kubectls_own_words_are_passed_on(cluster, kubectl_justitia):
+    (cluster("x", "") / "services").unlink()
+    status, _, error = kubectl_justitia("top")
+    assert (status, error) == (1, "error: services not found\n")
+
+
+def test_the_release_is_found_or_asked_for(cluster):
+    kubectl = Kubectl(namespace="llm")
+    assert find_scheduler(kubectl).name == "justitia-scheduler"
+    cluster("services", {"items": []})
+    with pytest.raises(KubectlError, match="no Justitia in namespace llm; name its namespace"):
+        find_scheduler(kubectl)
+    cluster("services", {"items": [service("a-scheduler", "a"), service("b-scheduler", "b")]})
+    with pytest.raises(KubectlError, match="several releases in namespace llm, a, b: choose"):
+        find_scheduler(kubectl)
+    assert find_scheduler(kubectl, "b").name == "b-scheduler"
+
+
+def test_a_pools_name_gets_the_releases_namespace(cluster, kubectl_justitia, monkeypatch):
+    asked = {}
+    cluster("target", str(free_port()))
+    monkeypatch.setattr("justitia.cli.top.top", lambda **options: asked.update(options))
+    assert kubectl_justitia("top", "--pool", "chat")[0] == 0
+    assert asked["pool"] == "llm/chat"
+    assert kubectl_justitia("top", "--pool", "other/chat")[0] == 0
+    assert asked["pool"] == "other/chat"
+    assert asked["tls_ca"] is None
+
+
+def test_client_files_come_from_the_cluster_and_stay_private(cluster):
+    names = ("ca.crt", "tls.crt", "tls.key")
+    data = {name: base64.b64encode(name.encode()).decode() for name in names}
+    cluster("secret.justitia-client-tls", {"data": data})
+    annotations = {"justitia.dev/client-secret": "justitia-client-tls"}
+    cluster("services", {"items": [service(annotations=annotations)]})
+    cluster("target", str(free_port()))
+    kubectl = Kubectl()
+    with forwarded(kubectl, find_scheduler(kubectl)) as (_, tls):
+        paths = (tls.ca, tls.cert, tls.key)
+        assert [path.read_text() for path in paths] == list(names)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+        assert stat.S_IMODE(tls.ca.parent.stat().st_mode) == 0o700
+    assert not tls.ca.parent.exists()
+
+
+def test_a_secret_without_an_authority_is_refused(cluster):
+    cluster("secret.s", {"data": {}})
+    scheduler = SchedulerRef(namespace="llm", name="x", client_secret="s")
+    with (
+        pytest.raises(KubectlError, match=r"Secret s has no ca\.crt"),
+        forwarded(Kubectl(), scheduler),
+    ):
+        pass
+
+
+def test_training_without_torch_says_what_to_install(kubectl_justitia, monkeypatch):
+    def train(**_):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("justitia.cli.train.train", train)
+    status, _, error = kubectl_justitia("train", "summaries", "--address", "127.0.0.1:1")
+    assert status == 1
+    assert "torch is not installed; training needs: pip install 'justitia[predictor]'" in error
