@@ -22,6 +22,11 @@ run: setup  ## real agents on a real vLLM under FCFS, VTC and Justitia: a table 
 test: setup  ## the test suite: no cluster, no GPU
 	@$(PYTHON) -m pytest -n 2 --dist loadfile -q
 
+.PHONY: test-tools
+test-tools:  ## fetch Helm and promtool, without which the chart's and alerts' tests are skipped
+	@tools/helm --install
+	@tools/promtool --install
+
 .PHONY: verify
 verify: setup  ## regenerate, lint, type-check, check the import contracts; as pre-commit does
 	@$(PYTHON) -m pre_commit run --all-files --show-diff-on-failure

@@ -1,8 +1,6 @@
 import functools
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -64,20 +62,22 @@ def exported():
     return {**labels, **OF_OPERATOR}
 
 
-@pytest.fixture(scope="session")
-def helm():
-    found = subprocess.run([ROOT / "tools" / "helm"], capture_output=True, text=True, check=False)
+def tool(name):
+    """Find a program as `tools/NAME` does; skip the test where there is none."""
+    found = subprocess.run([ROOT / "tools" / name], capture_output=True, text=True, check=False)
     if found.returncode:
         pytest.skip(found.stderr.strip())
     return found.stdout.strip()
 
 
 @pytest.fixture(scope="session")
+def helm():
+    return tool("helm")
+
+
+@pytest.fixture(scope="session")
 def promtool():
-    found = os.environ.get("JUSTITIA_PROMTOOL") or shutil.which("promtool")
-    if not found:
-        pytest.skip("no promtool here; install Prometheus, or name one in JUSTITIA_PROMTOOL")
-    return found
+    return tool("promtool")
 
 
 @pytest.fixture(scope="session")
