@@ -43,6 +43,10 @@ bench: setup  ## run a benchmark: make bench NAME=core; without a name all, and 
 e2e: setup  ## the real vLLM server on this machine with the scheduler service
 	@$(PYTHON) -m pytest -q e2e/engine
 
+.PHONY: e2e-cluster
+e2e-cluster: setup  ## the chart on a real Kubernetes of its own (root, Debian, Go), or on yours: KUBECONFIG=FILE
+	@$(if $(filter command,$(firstword $(origin KUBECONFIG))),JUSTITIA_E2E_KUBECONFIG=$(KUBECONFIG)) $(PYTHON) -m pytest -q e2e/cluster
+
 .PHONY: recordings
 recordings: setup  ## record the runs that predictors learn from, on the real small model (20 minutes)
 	@$(PYTHON) -m justitia record

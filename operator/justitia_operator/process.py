@@ -89,6 +89,8 @@ class Process:
                 clusterwide=not namespaces,
                 namespaces=namespaces,
                 standalone=True,
+                # kopf would look up the user's name, which an arbitrary user id does not have.
+                identity="justitia-operator",
                 stop_flag=self._stop,
             )
         finally:

@@ -2,6 +2,7 @@
 and a real scheduler service over gRPC."""
 
 import asyncio
+import getpass
 import json
 import os
 import signal
@@ -93,6 +94,19 @@ async def test_an_application_becomes_ready_and_leaves(
         return not await scheduler.held()
 
     await until(is_gone)
+
+
+async def test_fk11_a_user_id_without_a_name_is_enough(
+    start_operator, kubectl, make, until, monkeypatch
+):
+    def has_no_name():
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    monkeypatch.setattr(getpass, "getuser", has_no_name)
+    await kubectl.create("Service", make.service())
+    await start_operator()
+    await kubectl.create("LLMApplication", make.application())
+    await until(lambda: kubectl.conditions("LLMApplication", "chat").get("Ready"))
 
 
 async def test_fk1_nothing_of_the_operators_is_kept_on_the_users_objects(
