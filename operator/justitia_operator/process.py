@@ -90,7 +90,7 @@ class Process:
                 namespaces=namespaces,
                 standalone=True,
                 # kopf would look up the user's name, which an arbitrary user id does not have.
-                identity="justitia-operator",
+                identity="justitia-operator",  # type: ignore[arg-type]  # a NewType of its own
                 stop_flag=self._stop,
             )
         finally:
