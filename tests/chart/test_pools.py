@@ -133,7 +133,7 @@ def test_a_pool_without_accelerator_runs_the_cpu_image(helm):
     assert "--num-gpu-blocks-override=65" in engine["args"]
 
 
-def test_large_numbers_arrive_as_they_were_meant(helm):
+def test_fk4_large_numbers_arrive_as_they_were_meant(helm):
     rendered = helm.case("everything")
     engine = rendered.engine("prod-chat")
     assert "--max-model-len=10000000" in engine["args"]
@@ -154,7 +154,7 @@ def test_large_numbers_arrive_as_they_were_meant(helm):
 
 
 @pytest.mark.parametrize("cost", ["1000000", 1_000_000, 123_456_789_012, "999999999999999999"])
-def test_a_cost_is_the_same_number_in_service_and_plugin(helm, cost):
+def test_fk4_a_cost_is_the_same_number_in_service_and_plugin(helm, cost):
     rendered = helm.render(pool(defaultCostKvtt=cost) | {"scheduler": {"defaultCostKvtt": cost}})
     engine = env_of(rendered.engine())["JUSTITIA_DEFAULT_COST_KVTT"]
     scheduler = rendered.one("StatefulSet", "justitia-scheduler")["spec"]["template"]["spec"]
@@ -177,7 +177,7 @@ def test_an_autoscaled_pool_leaves_the_number_to_its_scaler(helm):
     assert len(rendered.of("PodDisruptionBudget")) == 1
 
 
-def test_a_pool_is_replaced_and_drained_without_spare_gpus(helm):
+def test_fk13_a_pool_is_replaced_and_drained_without_spare_gpus(helm):
     rendered = helm.case("a100")
     strategy = rendered.one("Deployment", "justitia-chat")["spec"]["strategy"]["rollingUpdate"]
     assert strategy == {"maxSurge": 0, "maxUnavailable": 1}
@@ -194,7 +194,7 @@ def test_a_pool_grants_other_namespaces_by_its_service(helm):
     assert "annotations" not in helm.render(pool()).one("Service", "chat")["metadata"]
 
 
-def test_a_drained_engine_gets_time_for_what_it_computes(helm):
+def test_fk13_a_drained_engine_gets_time_for_what_it_computes(helm):
     deployment = helm.render(pool(drainSeconds=300)).one("Deployment", "justitia-chat")
     spec = deployment["spec"]["template"]["spec"]
     assert "--shutdown-timeout=300" in spec["containers"][0]["args"]

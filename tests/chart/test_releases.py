@@ -1,4 +1,4 @@
-"""One release after another, beside another, and inside another chart."""
+"""One release after another, beside another, and inside another chart (FK9, FK10)."""
 
 import base64
 import contextlib

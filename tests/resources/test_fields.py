@@ -1,4 +1,4 @@
-"""Values of fields: quantities, durations, schedules and numbers mean what Kubernetes means."""
+"""Values of fields: quantities, durations, schedules and numbers mean what Kubernetes means (FK4)."""
 
 import math
 from decimal import Decimal
