@@ -1,4 +1,4 @@
-"""Rights, pod security, network flows and probes: as little as will do, in every case (FK11, FK12)."""
+"""Rights, pod security, flows and probes: as little as will do, in every case (FK11, FK12)."""
 
 import pytest
 

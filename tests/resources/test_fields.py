@@ -1,4 +1,4 @@
-"""Values of fields: quantities, durations, schedules and numbers mean what Kubernetes means (FK4)."""
+"""Values of fields: quantities, durations, schedules and numbers as Kubernetes means them (FK4)."""
 
 import math
 from decimal import Decimal
