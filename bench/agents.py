@@ -3,8 +3,8 @@
     make bench NAME=agents
 
 Three seeds; for each the same workload of nine applications on the same engine with the same
-limits. Arrivals are as dense as the paper's at 3x: the engine works four to five times as long as
-they take. Half an hour.
+limits. On a quiet machine the engine works about four times as long as the arrivals take. Half an
+hour, or longer beside other work.
 """
 
 import asyncio
