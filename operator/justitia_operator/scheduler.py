@@ -23,6 +23,8 @@ from justitia.client.connection import (
     open_channel,
     told,
 )
+from justitia.core.privacy import Privacy
+from justitia.privacy_codes import PRIVACY_BY_CODE, PRIVACY_CODES
 from justitia_operator.facts import (
     Declared,
     Figures,
@@ -39,12 +41,6 @@ _TIMEOUT_S: Final = 10.0
 GRACE_S: Final = 30.0
 _NOT_ANSWERED: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
 
-_PRIVACIES: Final = {
-    "Text": admin_pb2.PRIVACY_TEXT,
-    "Hashed": admin_pb2.PRIVACY_HASHED,
-    "None": admin_pb2.PRIVACY_NONE,
-}
-_PRIVACIES_BACK: Final = {number: name for name, number in _PRIVACIES.items()}
 _SOURCES: Final = {
     common_pb2.ESTIMATE_SOURCE_CLIENT: "Client",
     common_pb2.ESTIMATE_SOURCE_MODEL: "Model",
@@ -271,7 +267,7 @@ def build_application(program: Program) -> admin_pb2.Application:
         declared_by=program.declared_by,
         weight=program.weight,
         fallback_cost_kvtt=program.fallback_cost_kvtt,
-        privacy=_PRIVACIES[program.privacy],
+        privacy=PRIVACY_CODES[Privacy(program.privacy)],
         idle_timeout_s=program.idle_timeout_s,
         max_duration_s=program.max_duration_s,
         max_concurrent_runs=program.max_concurrent_runs,
@@ -289,7 +285,7 @@ def read_declared(message: admin_pb2.Application) -> Declared:
         declared_by=message.declared_by,
         weight=message.weight,
         fallback_cost_kvtt=message.fallback_cost_kvtt if has_fallback else None,
-        privacy=_PRIVACIES_BACK.get(message.privacy, ""),
+        privacy=PRIVACY_BY_CODE.get(message.privacy, ""),
         idle_timeout_s=message.idle_timeout_s,
         max_duration_s=message.max_duration_s,
         max_concurrent_runs=message.max_concurrent_runs,

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
-from justitia.flags import SettingsError, read_flags, split_address
+from justitia.flags import (
+    ProcessSettings,
+    SettingsError,
+    read_flags,
+    require_pair,
+    split_address,
+)
 
 __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "read_settings"]
 
@@ -23,7 +29,7 @@ def _default_image() -> str:
         return "justitia/trainer:latest"
 
 
-class Settings(BaseSettings):
+class Settings(ProcessSettings):
     """Justitia's operator: programs the scheduler service from LLMApplications, trains predictors.
 
     Every flag is also a variable: --scheduler-address is JUSTITIA_OPERATOR_SCHEDULER_ADDRESS.
@@ -31,14 +37,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_ignore_empty=True,
-        frozen=True,
-        extra="forbid",
-        cli_prog_name="python -m justitia_operator",
-        cli_kebab_case=True,
-        cli_hide_none_type=True,
-        cli_implicit_flags=True,
+        env_prefix=ENV_PREFIX, cli_prog_name="python -m justitia_operator"
     )
 
     scheduler_address: str = Field(
@@ -105,8 +104,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key must be given together")
+        require_pair(self.tls_cert, self.tls_key)
         if self.tls_cert is not None and self.tls_ca is None:
             raise ValueError("tls_cert needs tls_ca")
         return self

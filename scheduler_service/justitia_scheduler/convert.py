@@ -10,6 +10,7 @@ from justitia.core.privacy import Privacy
 from justitia.core.quantiles import quantile
 from justitia.core.runs import Explanation, RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
+from justitia.privacy_codes import PRIVACY_BY_CODE, PRIVACY_CODES
 from justitia_scheduler.applications import Application, Track
 from justitia_scheduler.objectives import Verdict
 from justitia_scheduler.run_facts import EndedFacts
@@ -28,18 +29,12 @@ _STATES = {
     RunState.WAITING: run_pb2.RUN_STATE_WAITING,
     RunState.RUNNING: run_pb2.RUN_STATE_RUNNING,
 }
-_PRIVACIES = {
-    Privacy.TEXT: admin_pb2.PRIVACY_TEXT,
-    Privacy.HASHED: admin_pb2.PRIVACY_HASHED,
-    Privacy.NONE: admin_pb2.PRIVACY_NONE,
-}
 _VERDICTS = {
     Verdict.NO_OBJECTIVE: admin_pb2.OBJECTIVE_VERDICT_NO_OBJECTIVE,
     Verdict.TOO_FEW_RUNS: admin_pb2.OBJECTIVE_VERDICT_TOO_FEW_RUNS,
     Verdict.MET: admin_pb2.OBJECTIVE_VERDICT_MET,
     Verdict.MISSED: admin_pb2.OBJECTIVE_VERDICT_MISSED,
 }
-_PRIVACIES_BACK = {number: privacy for privacy, number in _PRIVACIES.items()}
 
 
 def source_from(number: common_pb2.EstimateSource) -> Source:
@@ -51,7 +46,7 @@ def privacy_from(number: admin_pb2.Privacy) -> Privacy | None:
     """Read a privacy setting; unspecified means text, unknown numbers are None."""
     if number == admin_pb2.PRIVACY_UNSPECIFIED:
         return Privacy.TEXT
-    return _PRIVACIES_BACK.get(number)
+    return PRIVACY_BY_CODE.get(number)
 
 
 def virtual_time(ticks: int) -> common_pb2.VirtualTime:
@@ -183,7 +178,7 @@ def application(
         pool=pool,
         weight=weight_to_float(value.weight),
         fallback_cost_kvtt=value.fallback_cost_kvtt,
-        privacy=_PRIVACIES[value.privacy],
+        privacy=PRIVACY_CODES[value.privacy],
         idle_timeout_s=value.idle_timeout_s,
         max_duration_s=value.max_duration_s,
         max_concurrent_runs=value.max_concurrent_runs,

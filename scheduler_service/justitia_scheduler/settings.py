@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from justitia.core.pool import Clock
 from justitia.core.units import MAX_COST_KVTT
-from justitia.flags import SettingsError, read_flags
+from justitia.flags import ProcessSettings, SettingsError, read_flags, require_pair
 from justitia_scheduler.pools import PoolOptions
 from justitia_scheduler.service import ServiceOptions
 
@@ -22,22 +22,13 @@ ENV_PREFIX: Final = "JUSTITIA_SCHEDULER_"
 _CLIENTS_VARIABLES: Final = frozenset({f"{ENV_PREFIX}ADDRESS"})
 
 
-class Settings(BaseSettings):
+class Settings(ProcessSettings):
     """Justitia's scheduler service: virtual time and tags for pools of vLLM engines.
 
     Every flag is also a variable: --journal-path is JUSTITIA_SCHEDULER_JOURNAL_PATH.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_ignore_empty=True,
-        frozen=True,
-        extra="forbid",
-        cli_prog_name="justitia-scheduler",
-        cli_kebab_case=True,
-        cli_hide_none_type=True,
-        cli_implicit_flags=True,
-    )
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, cli_prog_name="justitia-scheduler")
 
     listen_address: str = Field(
         "127.0.0.1:50051",
@@ -109,8 +100,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key must be given together")
+        require_pair(self.tls_cert, self.tls_key)
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise ValueError("tls_client_ca needs tls_cert and tls_key")
         return self

@@ -5,10 +5,11 @@ Needs pydantic-settings, which the extras ``service`` and ``operator`` bring.
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -18,6 +19,29 @@ _MAX_PORT_DIGITS: Final = 5
 
 class SettingsError(Exception):
     """The settings cannot be used; the message says which and why."""
+
+
+class ProcessSettings(BaseSettings):
+    """How flags and variables of every process are read; each adds its prefix and its name."""
+
+    model_config = SettingsConfigDict(
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        cli_kebab_case=True,
+        cli_hide_none_type=True,
+        cli_implicit_flags=True,
+    )
+
+
+def require_pair(cert: Path | None, key: Path | None) -> None:
+    """Refuse ``tls_cert`` without ``tls_key`` and the other way round.
+
+    Raises:
+        ValueError: one of them is missing.
+    """
+    if (cert is None) != (key is None):
+        raise ValueError("tls_cert and tls_key must be given together")
 
 
 def read_flags(

@@ -62,22 +62,14 @@ def exported():
     return {**labels, **OF_OPERATOR}
 
 
-def tool(name):
-    """Find a program as `tools/NAME` does; skip the test where there is none."""
-    found = subprocess.run([ROOT / "tools" / name], capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(found.stderr.strip())
-    return found.stdout.strip()
+@pytest.fixture(scope="session")
+def helm(find_tool):
+    return find_tool("helm")
 
 
 @pytest.fixture(scope="session")
-def helm():
-    return tool("helm")
-
-
-@pytest.fixture(scope="session")
-def promtool():
-    return tool("promtool")
+def promtool(find_tool):
+    return find_tool("promtool")
 
 
 @pytest.fixture(scope="session")

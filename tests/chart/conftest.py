@@ -102,11 +102,8 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(scope="session")
-def helm():
-    found = subprocess.run([ROOT / "tools" / "helm"], capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        pytest.skip(found.stderr.strip())
-    return Helm(found.stdout.strip())
+def helm(find_tool):
+    return Helm(find_tool("helm"))
 
 
 @pytest.fixture(scope="session")

@@ -6,16 +6,25 @@ from justitia.cli.main import main
 
 
 @pytest.fixture
-def justitia(monkeypatch, capsys):
-    """Run the command in this process; returns (exit status, stdout, stderr)."""
+def in_process(monkeypatch, capsys):
+    """Make a program's main a call that returns (exit status, stdout, stderr)."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
 
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["justitia", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code, printed.out, printed.err
+    def program(name, main):
+        def run(*arguments):
+            monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            printed = capsys.readouterr()
+            return ended.value.code, printed.out, printed.err
 
-    return run
+        return run
+
+    return program
+
+
+@pytest.fixture
+def justitia(in_process):
+    """Run the command in this process; returns (exit status, stdout, stderr)."""
+    return in_process("justitia", main)

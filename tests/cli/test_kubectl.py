@@ -82,19 +82,9 @@ def cluster(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kubectl_justitia(monkeypatch, capsys):
+def kubectl_justitia(in_process):
     """Run the plugin in this process; returns (exit status, stdout, stderr)."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["kubectl-justitia", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code, printed.out, printed.err
-
-    return run
+    return in_process("kubectl-justitia", main)
 
 
 async def test_top_and_explain_reach_the_service_through_kubectl(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,23 +69,13 @@ async def _record(
 
     from justitia.local.recorder import record as record_runs
 
-    async with _running(server, console):
+    async with contextlib.AsyncExitStack() as stack:
+        if server is not None:
+            with console.status("starting vLLM (about half a minute)"):
+                await stack.enter_async_context(server)
         columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console) as progress:
             return len(await record_runs(settings, progress))
-
-
-@contextlib.asynccontextmanager
-async def _running(server: "EngineServer | None", console: Console) -> AsyncIterator[None]:
-    if server is None:
-        yield
-        return
-    with console.status("starting vLLM (about half a minute)"):
-        await server.__aenter__()
-    try:
-        yield
-    finally:
-        await server.__aexit__(None, None, None)
 
 
 def _write_errors(recordings: Path, console: Console) -> None:

@@ -5,17 +5,11 @@ from collections.abc import Iterable, Iterator
 
 from justitia.api.v1 import admin_pb2
 from justitia.client import Client
-from justitia.core.privacy import Privacy
 from justitia.local.errors import LocalModeError
+from justitia.privacy_codes import PRIVACY_CODES
 from justitia.resources.application import FailureMode, LLMApplication, Mode
 from justitia.resources.profile import PredictorProfile
 from justitia.resources.reading import Resource
-
-_PRIVACY = {
-    Privacy.TEXT: admin_pb2.PRIVACY_TEXT,
-    Privacy.HASHED: admin_pb2.PRIVACY_HASHED,
-    Privacy.NONE: admin_pb2.PRIVACY_NONE,
-}
 
 
 def declare(client: Client, manifests: Iterable[Resource]) -> None:
@@ -79,7 +73,7 @@ def build_application(manifest: LLMApplication) -> admin_pb2.Application:
         pool=spec.pool_ref.name,
         weight=float(spec.weight),
         fallback_cost_kvtt=None if fallback is None else float(fallback.kv_token_time),
-        privacy=_PRIVACY[spec.predictor.privacy],
+        privacy=PRIVACY_CODES[spec.predictor.privacy],
         idle_timeout_s=spec.run.idle_timeout_s,
         max_duration_s=spec.run.max_duration_s or 0.0,
         max_concurrent_runs=spec.run.max_concurrent or 0,
