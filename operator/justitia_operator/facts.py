@@ -19,6 +19,8 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 #: On a pool's Service: namespaces whose applications may refer to it, separated by commas, or "*".
 GRANT_ANNOTATION: Final = f"{GROUP}/allowed-namespaces"
+#: On an LLMApplication: train its predictor once more, at this time or soon after it.
+REQUEST_ANNOTATION: Final = f"{GROUP}/training-requested-at"
 
 
 class Kind(StrEnum):
@@ -96,6 +98,8 @@ class ApplicationFacts:
     conditions: tuple[Condition, ...] = ()
     #: As it was found, to see whether another one must be written.
     status: Mapping[str, Any] = field(default_factory=dict)
+    #: When somebody asked for a training; None: nobody did.
+    training_requested_at: datetime | None = None
 
     @property
     def pool(self) -> Key:

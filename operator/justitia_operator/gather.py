@@ -17,6 +17,7 @@ from justitia_operator import conditions
 from justitia_operator.facts import (
     GRANT_ANNOTATION,
     GROUP,
+    REQUEST_ANNOTATION,
     ApplicationFacts,
     Condition,
     JobFacts,
@@ -66,6 +67,7 @@ def read_application(body: Body) -> ApplicationFacts:
         problem=problem,
         conditions=_conditions(status),
         status=status,
+        training_requested_at=parse_time(_annotations(body).get(REQUEST_ANNOTATION)),
     )
 
 
@@ -85,8 +87,7 @@ def read_profile(body: Body) -> ProfileFacts:
 
 def read_service(body: Body) -> PoolObject:
     """Read the Service in front of a pool."""
-    annotations = _mapping(_mapping(body.get("metadata")).get("annotations"))
-    names = str(annotations.get(GRANT_ANNOTATION, "")).split(",")
+    names = str(_annotations(body).get(GRANT_ANNOTATION, "")).split(",")
     return PoolObject(
         key=key_of(body), grants=frozenset(name.strip() for name in names if name.strip())
     )
@@ -95,7 +96,7 @@ def read_service(body: Body) -> PoolObject:
 def read_job(body: Body) -> JobFacts:
     """Read a training Job of ours."""
     metadata = _mapping(body.get("metadata"))
-    labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
+    labels, annotations = _mapping(metadata.get("labels")), _annotations(body)
     status = _mapping(body.get("status"))
     outcome, reason, message = _outcome(status)
     return JobFacts(
@@ -114,6 +115,10 @@ def read_job(body: Body) -> JobFacts:
             message=message,
         ),
     )
+
+
+def _annotations(body: Body) -> Mapping[str, Any]:
+    return _mapping(_mapping(body.get("metadata")).get("annotations"))
 
 
 def parse_time(text: object) -> datetime | None:

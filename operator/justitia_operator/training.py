@@ -119,6 +119,21 @@ def _first(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | N
     return Due(trigger=JobTrigger.FIRST, name=name, why=why)
 
 
+def _requested(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
+    del figures
+    asked, created = facts.application.training_requested_at, facts.application.meta.created_at
+    # A copied or restored application carries a request that was the original's.
+    if asked is None or asked > facts.now or (created is not None and asked < created):
+        return None
+    if _has_begun_since(facts, asked):
+        return None
+    return Due(
+        trigger=JobTrigger.REQUESTED,
+        name=job_name(facts, spec, JobTrigger.REQUESTED, asked.isoformat()),
+        why=f"a training was asked for at {asked.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    )
+
+
 def _spec_changed(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
     del figures
     if facts.last is None or _digest_of(facts.last.name) == build_digest(spec):
@@ -136,8 +151,7 @@ def _scheduled(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due
     slot = previous_slot(spec.training.schedule, facts.now)
     if slot is None or (created is not None and slot <= created):
         return None
-    begun = None if facts.last is None else parse_time(facts.last.started_at)
-    if begun is not None and begun >= slot:
+    if _has_begun_since(facts, slot):
         return None
     return Due(
         trigger=JobTrigger.SCHEDULE,
@@ -180,11 +194,18 @@ _Trigger = Callable[[TrainingFacts, ProfileSpec, Figures], Due | None]
 #: In this order; the first that applies gives the Job its reason.
 TRIGGERS: Final[tuple[_Trigger, ...]] = (
     _first,
+    _requested,
     _spec_changed,
     _scheduled,
     _new_samples,
     _relative_error,
 )
+
+
+def _has_begun_since(facts: TrainingFacts, moment: datetime) -> bool:
+    """Whether the last Job began at a moment or later."""
+    begun = None if facts.last is None else parse_time(facts.last.started_at)
+    return begun is not None and begun >= moment
 
 
 def _is_attempted(facts: TrainingFacts) -> bool:

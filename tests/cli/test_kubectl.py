@@ -10,11 +10,13 @@ import textwrap
 
 import pytest
 
+from justitia.cli import training_request
 from justitia.cli.kubectl import main
 from justitia.cli.port_forward import Kubectl, KubectlError, SchedulerRef, find_scheduler, forwarded
 from justitia.client import connect
 from justitia.local.processes import free_port
 from justitia.local.service import SchedulerService
+from justitia_operator.facts import REQUEST_ANNOTATION
 
 #: Answers `get` from files, and forwards a port by copying bytes both ways.
 KUBECTL = """
@@ -29,6 +31,8 @@ if arguments[0] == "get":
     if not answer.exists():
         sys.exit(f"error: {arguments[1]} not found")
     print(answer.read_text())
+    sys.exit()
+if arguments[0] == "annotate":
     sys.exit()
 target = int((folder / "target").read_text())
 port = int(arguments[2].partition(":")[0])
@@ -196,3 +200,33 @@ def test_training_without_torch_says_what_to_install(kubectl_justitia, monkeypat
     status, _, error = kubectl_justitia("train", "summaries", "--address", "127.0.0.1:1")
     assert status == 1
     assert "torch is not installed; training needs: pip install 'justitia[predictor]'" in error
+
+
+def test_a_training_by_the_cluster_is_asked_for_with_an_annotation(cluster, kubectl_justitia):
+    spec = {"predictor": {"profileRef": {"name": "default"}}}
+    folder = cluster("llmapplications.justitia.dev.summaries", {"spec": spec})
+    status, said, _ = kubectl_justitia("train", "summaries", "--job", "-n", "team-a")
+    assert status == 0
+    assert "kubectl get predprof default" in said
+    asked = (folder / "calls").read_text().splitlines()[-1]
+    assert asked.startswith(
+        "annotate llmapplications.justitia.dev summaries justitia.dev/training-"
+    )
+    assert "--namespace=team-a" in asked
+
+
+def test_a_training_by_the_cluster_needs_a_profile(cluster, kubectl_justitia):
+    cluster("llmapplications.justitia.dev.summaries", {"spec": {}})
+    status, _, error = kubectl_justitia("train", "summaries", "--job")
+    assert status != 0
+    assert "names no PredictorProfile (spec.predictor.profileRef)" in error
+
+
+def test_a_training_by_the_cluster_takes_no_options_of_one_here(kubectl_justitia):
+    status, _, error = kubectl_justitia("train", "summaries", "--job", "--publish")
+    assert status == 2
+    assert "--job takes neither --publish nor" in error
+
+
+def test_operator_and_command_name_the_same_annotation():
+    assert training_request.ANNOTATION == REQUEST_ANNOTATION

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from justitia.resources.profile_status import JobOutcome, JobTrigger
-from justitia_operator.facts import Figures, JobRecord, ModelFacts
+from justitia_operator.facts import REQUEST_ANNOTATION, Figures, JobRecord, ModelFacts
 from justitia_operator.gather import read_application, read_profile
 from justitia_operator.training import TrainingFacts, build_digest, decide_training, previous_slot
 
@@ -28,6 +28,7 @@ def facts(make):
         now=NOW,
         privacy="Text",
         source=None,
+        asked=None,
         **spec,
     ):
         if source is not None:
@@ -35,6 +36,8 @@ def facts(make):
         application = make.application(
             predictor={"profileRef": {"name": "default"}, "privacy": privacy}
         )
+        if asked is not None:
+            application["metadata"]["annotations"] = {REQUEST_ANNOTATION: asked}
         figures = Figures(
             samples=samples,
             samples_since_model=new,
@@ -271,3 +274,41 @@ def test_schedules_are_read_in_utc_wherever_the_operator_runs():
 
     tokyo = NOW.astimezone(ZoneInfo("Asia/Tokyo"))
     assert previous_slot("0 12 * * *", tokyo) == previous_slot("0 12 * * *", NOW)
+
+
+# -- on request ------------------------------------------------------------------------------------
+
+
+def test_a_training_that_was_asked_for_is_due_once(facts):
+    asked = "2026-11-30T11:00:00Z"
+    due = decide_training(facts(samples=100, model=MODEL, asked=asked))
+    assert due.trigger is JobTrigger.REQUESTED
+    begun = ended(due, started_at="2026-11-30T11:00:01Z")
+    assert decide_training(facts(samples=100, model=MODEL, asked=asked, last=begun)) is None
+
+
+def test_asking_again_gives_another_job(facts):
+    names = {
+        decide_training(facts(samples=100, model=MODEL, asked=asked)).name
+        for asked in ("2026-11-30T11:00:00Z", "2026-11-30T11:00:01Z")
+    }
+    assert len(names) == 2
+
+
+def test_a_request_also_repeats_a_first_training_that_failed(facts):
+    first = ended(decide_training(facts(samples=100)))
+    due = decide_training(facts(samples=100, last=first, asked="2026-11-30T11:00:00Z"))
+    assert due.trigger is JobTrigger.REQUESTED
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param("2020-01-01T00:00:00Z", id="fk1-copied-with-all-metadata"),
+        pytest.param("2026-11-30T12:00:31Z", id="in-the-future"),
+        pytest.param("now", id="no-time"),
+        pytest.param("", id="empty"),
+    ],
+)
+def test_what_is_no_request_of_this_application_trains_nothing(facts, asked):
+    assert decide_training(facts(samples=100, model=MODEL, asked=asked)) is None

@@ -17,6 +17,7 @@ from justitia.cli import train as train_command
 from justitia.cli.main import run_app
 from justitia.cli.options import TlsCa, TlsCert, TlsKey
 from justitia.cli.port_forward import Kubectl, KubectlError, find_scheduler, forwarded
+from justitia.cli.training_request import request_training
 
 app = typer.Typer(
     name="kubectl justitia",
@@ -83,6 +84,10 @@ def explain(
 def train(
     application: Annotated[str, typer.Argument(metavar="APPLICATION", help="its name")],
     *,
+    job: Annotated[
+        bool,
+        typer.Option("--job", help="have the cluster do it now: a Job of the PredictorProfile"),
+    ] = False,
     publish: Annotated[
         bool, typer.Option("--publish", help="make the model active in the service")
     ] = False,
@@ -99,8 +104,17 @@ def train(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> None:
-    """Train a predictor here, from the samples that the cluster's service has recorded."""
+    """Train a predictor here, from the samples that the cluster's service has recorded.
+
+    With --job the cluster trains: an application of that name in --namespace needs a
+    PredictorProfile.
+    """
     kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    if job:
+        if publish or output is not None or address:
+            raise typer.BadParameter("--job takes neither --publish nor --output nor --address")
+        typer.echo(request_training(kubectl, application))
+        return
     given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
     with _connection(kubectl, release, pool, given) as connection:
         try:

@@ -51,12 +51,17 @@ class Kubectl:
         return ["kubectl", *arguments, *(f"{k}={v}" for k, v in flags.items() if v)]
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """Run ``kubectl get`` and read its JSON.
+        """Run ``kubectl get`` and read its JSON; raises as ``run``."""
+        answer: dict[str, Any] = json.loads(self.run("get", *arguments, "--output=json"))
+        return answer
+
+    def run(self, *arguments: str) -> str:
+        """Run kubectl; returns what it prints.
 
         Raises:
             KubectlError: kubectl is missing or refuses.
         """
-        command = self.command("get", *arguments, "--output=json")
+        command = self.command(*arguments)
         try:
             done = subprocess.run(  # noqa: S603  the user's own kubectl
                 command, capture_output=True, text=True, check=False, timeout=_ANSWER_TIMEOUT_S
@@ -67,8 +72,7 @@ class Kubectl:
             raise KubectlError(f"the cluster did not answer in {_ANSWER_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:
             raise KubectlError(done.stderr.strip().removeprefix("error: ") or "kubectl failed")
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
+        return done.stdout
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
