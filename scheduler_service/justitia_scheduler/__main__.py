@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from justitia.logs import configure_logs
+from justitia_scheduler.garbage import care_for_garbage
 from justitia_scheduler.server import (
     GrpcServer,
     ListenError,
@@ -56,6 +57,7 @@ async def _serve(settings: Settings) -> None:
     if settings.tls_cert is not None and settings.tls_key is not None:
         tls = credentials(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     await service.start()
+    care = asyncio.create_task(care_for_garbage(service.num_open_runs))
     page: WSGIServer | None = None
     try:
         if settings.has_metrics_page:
@@ -76,6 +78,7 @@ async def _serve(settings: Settings) -> None:
         _log.info("draining", for_s=settings.drain_s)
         await server.drain(settings.drain_s)
     finally:
+        care.cancel()
         await service.stop()
         if page is not None:
             await stop_metrics(page)

@@ -181,6 +181,10 @@ class SchedulerService:
         """All pools."""
         return list(self._parts.values())
 
+    def num_open_runs(self) -> int:
+        """How many runs are open in all pools."""
+        return sum(len(parts.pool.core) for parts in self.all_parts())
+
     def parts(self, name: str, *, may_create: bool = False) -> PoolParts:
         """Find a pool; empty means the default one.
 
