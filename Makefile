@@ -40,12 +40,16 @@ bench: setup  ## run a benchmark: make bench NAME=core; without a name all, and 
 	@$(PYTHON) tools/bench $(NAME)
 
 .PHONY: e2e
-e2e: setup  ## the real vLLM server on this machine with the scheduler service
+e2e: e2e-engine e2e-cluster  ## the real vLLM server, then the chart on a real Kubernetes; options as below
+
+.PHONY: e2e-engine
+e2e-engine: setup  ## the real vLLM server on this machine with the scheduler service
 	@$(PYTHON) -m pytest -q e2e/engine
 
 .PHONY: e2e-cluster
-e2e-cluster: setup  ## the chart on a real Kubernetes of its own (root, Debian, Go), or on yours: KUBECONFIG=FILE
-	@$(if $(filter command,$(firstword $(origin KUBECONFIG))),JUSTITIA_E2E_KUBECONFIG=$(KUBECONFIG)) $(PYTHON) -m pytest -q e2e/cluster
+e2e-cluster: setup  ## a Kubernetes of the tests' own (root, Debian, Go) or yours: KUBECONFIG=FILE; more: FULL=1
+	@$(if $(filter command,$(firstword $(origin KUBECONFIG))),JUSTITIA_E2E_KUBECONFIG=$(KUBECONFIG)) \
+	  $(if $(FULL),JUSTITIA_E2E_FULL=$(FULL)) $(PYTHON) -m pytest -q -rs e2e/cluster
 
 .PHONY: recordings
 recordings: setup  ## record the runs that predictors learn from, on the real small model (20 minutes)

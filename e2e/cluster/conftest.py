@@ -1,5 +1,6 @@
-"""Fixtures: a real Kubernetes for the whole session, or one that the caller names."""
+"""Fixtures: a real Kubernetes for the whole session, or one that the caller names; a release."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -9,9 +10,16 @@ from pathlib import Path
 import pytest
 from kube import existing
 from kube.cluster import Cluster
+from kube.environment import environment_objects
 from kube.errors import NoClusterError
-from kube.gpus import Gpus
+from kube.gpus import GPU_RESOURCE, Gpus
+from kube.images import build_images
+from kube.release import Release
 
+from justitia.local.tiny_model import ensure_tiny_model
+
+_AGENT = "e2e-agent"
+_DEFINITIONS = ("crd/llmapplications.justitia.dev", "crd/predictorprofiles.justitia.dev")
 _TIMINGS = pytest.StashKey()
 
 
@@ -83,6 +91,12 @@ def helm(cluster):
 @pytest.fixture(scope="module")
 def namespace(kubectl):
     """A namespace of the test file's own."""
+    with _new_namespace(kubectl) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def _new_namespace(kubectl):
     name = f"justitia-e2e-{secrets.token_hex(3)}"
     kubectl("create", "namespace", name)
     yield name
@@ -110,6 +124,60 @@ def in_cluster(cluster, kubectl, namespace):
         return kubectl("exec", "-n", namespace, "in-cluster", "--", *command)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def images(cluster, progress, tmp_path_factory):
+    """The product's images are on the node; on a cluster of yours, you have put them there."""
+    if isinstance(cluster, Cluster):
+        logs = tmp_path_factory.mktemp("images")
+        sizes = build_images(cluster, log_folder=logs, progress=progress)
+        progress(f"images: { ({name: f'{size >> 20} MiB' for name, size in sizes.items()}) }")
+        cluster.commands.apply(*environment_objects())
+
+
+@pytest.fixture(scope="session")
+def release(request, cluster, kubectl, tmp_path_factory):
+    """The chart is installed with two engines, and a client stands ready: one for all files."""
+    request.getfixturevalue("images")
+    folder = tmp_path_factory.mktemp("release")
+    resource = ""
+    if isinstance(cluster, Cluster):
+        request.getfixturevalue("gpus")
+        resource = GPU_RESOURCE
+    # Another test file's definitions may still be on their way out.
+    kubectl("wait", "--for=delete", *_DEFINITIONS, "--timeout=60s")
+    with _new_namespace(kubectl) as namespace:
+        release = Release(cluster.commands, namespace, resource, folder)
+        release.put_model(ensure_tiny_model(folder, progress=lambda _: None))
+        release.install()
+        release.start_client()
+        yield release
+        kubectl("delete", "--ignore-not-found", *_DEFINITIONS, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def agent(release):
+    """An application whose runs end two seconds after their last inference, and its profile."""
+    profile = {
+        "apiVersion": "justitia.dev/v1alpha1",
+        "kind": "PredictorProfile",
+        "metadata": {"name": _AGENT},
+        "spec": {"training": {"minSamples": 20}},
+    }
+    manifest = {
+        "apiVersion": "justitia.dev/v1alpha1",
+        "kind": "LLMApplication",
+        "metadata": {"name": _AGENT},
+        "spec": {
+            "run": {"idleTimeout": "2s"},
+            "predictor": {"profileRef": {"name": _AGENT}},
+        },
+    }
+    for made in (profile, manifest):
+        release.kubectl("apply", "-f", "-", text=json.dumps(made))
+    release.kubectl("wait", "--for=condition=Ready", f"llmapp/{_AGENT}", "--timeout=30s")
+    return _AGENT
 
 
 def pytest_terminal_summary(terminalreporter, config):

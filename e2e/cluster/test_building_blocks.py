@@ -1,5 +1,6 @@
 """What the cluster is put together from, without one."""
 
+import datetime as dt
 import json
 import ssl
 import sys
@@ -7,11 +8,13 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from kube.archives import write_image
 from kube.debian import ensure_installed
 from kube.errors import ClusterError, NoClusterError
 from kube.existing import ExistingCluster
-from kube.go_modules import GoModule, ensure_built
+from kube.go_modules import GoModule, ensure_built, ensure_sources
 from kube.images import select_packages
 from kube.keys import Authority
 from kube.programs import MODULES, Programs, kubernetes
@@ -106,6 +109,38 @@ def test_certificates_are_good_for_the_hosts_they_name(tmp_path):
     assert key.stat().st_mode & 0o077 == 0
     names = ssl._ssl._test_decode_cert(str(certificate))["subjectAltName"]
     assert names == (("DNS", "localhost"), ("IP Address", "10.0.0.1"))
+
+
+def test_a_pair_may_be_for_one_side_and_a_short_time(tmp_path):
+    pem, _ = Authority(tmp_path, name="theirs").pair(
+        hosts=["localhost"],
+        usages=[ExtendedKeyUsageOID.CLIENT_AUTH],
+        lifetime=dt.timedelta(seconds=30),
+    )
+
+    certificate = x509.load_pem_x509_certificate(pem)
+    usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert [*usages] == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert certificate.not_valid_after_utc < dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert names.critical  # since the subject is empty
+
+
+def test_a_folder_of_a_modules_sources_is_copied_once(tmp_path, monkeypatch):
+    sources = tmp_path / "proxy" / "deploy" / "crds"
+    sources.mkdir(parents=True)
+    (sources / "example.org_things.yaml").write_text("kind: CustomResourceDefinition")
+    go = tmp_path / "go"
+    go.write_text(f"""#!/bin/sh\necho '{{"Dir": "{tmp_path}/proxy"}}'\n""")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    copy = ensure_sources(GoModule(**X), "deploy/crds", tmp_path / "cache", progress=ignore)
+    go.write_text("#!/bin/sh\nexit 1\n")
+
+    assert [path.name for path in copy.iterdir()] == ["example.org_things.yaml"]
+    again = ensure_sources(GoModule(**X), "deploy/crds", tmp_path / "cache", progress=ignore)
+    assert again == copy
 
 
 def test_an_archive_is_one_layer_with_its_config(tmp_path):

@@ -1,87 +1,19 @@
 """The whole product on the cluster, in the order in which a user meets it.
 
-One release serves all tests of this file; each leaves it as it found it.
+One release serves all test files; each test leaves it as it found it.
 """
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kube.cluster import Cluster
 from kube.daemon import wait_until
-from kube.environment import environment_objects
 from kube.errors import CommandError
-from kube.gpus import GPU_RESOURCE
-from kube.images import build_images
-from kube.release import POOL, RELEASE, Release
-
-from justitia.local.tiny_model import ensure_tiny_model
+from kube.release import POOL, RELEASE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "applications"
-DEFINITIONS = ("crd/llmapplications.justitia.dev", "crd/predictorprofiles.justitia.dev")
-AGENT = "e2e-agent"
-
-
-@pytest.fixture(scope="module")
-def images(cluster, progress, tmp_path_factory):
-    """The product's images are on the node; on a cluster of yours, you have put them there."""
-    if isinstance(cluster, Cluster):
-        logs = tmp_path_factory.mktemp("images")
-        sizes = build_images(cluster, log_folder=logs, progress=progress)
-        progress(f"images: { ({name: f'{size >> 20} MiB' for name, size in sizes.items()}) }")
-        cluster.commands.apply(*environment_objects())
-
-
-@pytest.fixture(scope="module")
-def release(request, cluster, namespace, tmp_path_factory):
-    """The chart is installed with two engines, and a client stands ready."""
-    request.getfixturevalue("images")
-    folder = tmp_path_factory.mktemp("release")
-    resource = ""
-    if isinstance(cluster, Cluster):
-        request.getfixturevalue("gpus")
-        resource = GPU_RESOURCE
-    release = Release(cluster.commands, namespace, resource, folder)
-    # Another test file's definitions may still be on their way out.
-    cluster.commands.kubectl("wait", "--for=delete", *DEFINITIONS, "--timeout=60s")
-    release.put_model(ensure_tiny_model(folder, progress=lambda _: None))
-    release.install()
-    release.start_client()
-    yield release
-    cluster.commands.kubectl("delete", "--ignore-not-found", *DEFINITIONS, "--wait=false")
-
-
-@pytest.fixture(scope="module")
-def agent(release):
-    """An application whose runs end two seconds after their last inference, and its profile."""
-    profile = {
-        "apiVersion": "justitia.dev/v1alpha1",
-        "kind": "PredictorProfile",
-        "metadata": {"name": AGENT},
-        "spec": {"training": {"minSamples": 20}},
-    }
-    manifest = {
-        "apiVersion": "justitia.dev/v1alpha1",
-        "kind": "LLMApplication",
-        "metadata": {"name": AGENT},
-        "spec": {
-            "run": {"idleTimeout": "2s"},
-            "predictor": {"profileRef": {"name": AGENT}},
-        },
-    }
-    for made in (profile, manifest):
-        release.kubectl("apply", "-f", "-", text=json.dumps(made))
-    release.kubectl("wait", "--for=condition=Ready", f"llmapp/{AGENT}", "--timeout=30s")
-    return AGENT
-
-
-def status(release, name):
-    return release.application(name).get("status", {})
-
-
-def completed(release, name):
-    return status(release, name).get("runs", {}).get("completed", 0)
 
 
 def test_the_release_passes_its_own_test(release):
@@ -118,27 +50,41 @@ def test_the_examples_become_ready(release):
 
 
 def test_an_openai_client_in_a_pod_is_served_and_its_runs_are_counted(release, agent):
-    before = completed(release, agent)
+    before = release.completed(agent)
 
     tokens = release.serve_runs(agent, prefix="first", num_runs=24)
 
     assert tokens == [32] * 24
     wait_until(
         "24 more runs are completed",
-        lambda: completed(release, agent) == before + 24,
+        lambda: release.completed(agent) == before + 24,
         timeout_s=60,
         period_s=1,
     )
-    assert status(release, agent)["jctSeconds"]["mean"] is not None
+    assert release.status(agent)["jctSeconds"]["mean"] is not None
 
 
 def test_a_training_job_runs_and_its_model_becomes_active(release, agent):
     release.kubectl("wait", "--for=condition=PredictorReady", f"llmapp/{agent}", "--timeout=300s")
 
-    found = status(release, agent)
+    found = release.status(agent)
     assert found["prediction"]["modelVersion"]
-    jobs = json.loads(release.kubectl("get", "jobs", "-o", "json"))["items"]
-    assert any(job["status"].get("succeeded") for job in jobs)
+    release.kubectl("wait", "--for=condition=Complete", "jobs", "--all", "--timeout=60s")
+
+
+def test_a_training_can_be_asked_for(release, agent):
+    before = release.kubectl("get", "jobs", "-o", "name").split()
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    asked = f"justitia.dev/training-requested-at={moment}"
+
+    release.kubectl("annotate", "llmapp", agent, asked)
+
+    def new_jobs():
+        return set(release.kubectl("get", "jobs", "-o", "name").split()) - set(before)
+
+    wait_until("there is another Job", new_jobs, timeout_s=60, period_s=1)
+    (job,) = new_jobs()
+    release.kubectl("wait", "--for=condition=Complete", job, "--timeout=120s")
 
 
 def total(exposition, metric, **labels):
@@ -193,8 +139,7 @@ def test_an_edit_is_in_force_and_status_says_for_which_generation(release, agent
     generation = release.application(agent)["metadata"]["generation"]
 
     def is_observed():
-        conditions = {each["type"]: each for each in status(release, agent)["conditions"]}
-        ready = conditions["Ready"]
+        ready = release.condition(agent, "Ready")
         return ready["status"] == "True" and ready["observedGeneration"] == generation
 
     wait_until("the edit is observed", is_observed, timeout_s=30)
@@ -232,33 +177,10 @@ def test_a_bad_edit_is_refused_and_changes_nothing(release, agent):
 
 
 def test_an_upgrade_keeps_state(release, agent):
-    before = completed(release, agent)
+    before = release.completed(agent)
 
     release.install(operator={"resyncSeconds": 15, "figuresSeconds": 5})
 
     release.kubectl("wait", "--for=condition=Ready", f"llmapp/{agent}", "--timeout=60s")
-    assert completed(release, agent) >= before
-    assert status(release, agent)["prediction"]["modelVersion"]
-
-
-def test_uninstall_leaves_what_keep_says_and_nothing_else(release):
-    release.kubectl("delete", "llmapp,predprof", "--all", "--timeout=30s")
-
-    release.commands.helm("uninstall", RELEASE, "--namespace", release.namespace, "--wait")
-
-    def left():
-        listed = release.kubectl(
-            *("get", "all,pvc,secret,configmap,role,rolebinding,networkpolicy,pdb,sa"),
-            *("-l", "app.kubernetes.io/name=justitia", "-o", "name"),
-        )
-        return {name.split("/")[0] for name in listed.split()}
-
-    kept = {"persistentvolumeclaim", "secret"}  # state, and the authority that clients trust
-    wait_until("all else is gone", lambda: left() <= kept, timeout_s=120, period_s=1)
-    assert "persistentvolumeclaim" in left()
-    cluster_wide = release.commands.kubectl(
-        *("get", "clusterrole,clusterrolebinding", "-o", "name"),
-        *("-l", "app.kubernetes.io/instance=justitia"),
-    )
-    assert cluster_wide == ""
-    assert "llmapplications" in release.commands.kubectl("get", "crd", "-o", "name")
+    assert release.completed(agent) >= before
+    assert release.status(agent)["prediction"]["modelVersion"]

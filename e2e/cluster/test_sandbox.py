@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -113,10 +114,23 @@ def test_a_killed_daemon_takes_its_program_with_it(runs, tmp_path):
         daemon = Daemon("sleeper", ["sleep", "997"], sandbox=inside, log_path=tmp_path / "log")
         daemon.start()
         wait_for(lambda: "sleep 997" in output(inside, "ps", "ax"))
+        assert command_of(daemon.pid) == "sleep 997 "
 
         daemon.kill()
 
         wait_for(lambda: "sleep 997" not in output(inside, "ps", "ax"))
+
+
+def test_a_thread_is_on_the_network_that_it_joins_and_back_afterwards(runs):
+    before = interfaces()
+    with sandbox(runs) as inside:
+        with inside.joined_network():
+            assert interfaces() == {"lo", "node0", "node1"}
+        assert interfaces() == before
+
+
+def interfaces():
+    return {name for _, name in socket.if_nameindex()}
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Long-running programs inside a sandbox, each with a log; and waiting for them."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -41,6 +42,17 @@ class Daemon:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Its process id on the machine, for ``/proc``.
+
+        Raises:
+            ClusterError: it does not run.
+        """
+        if self._process is None or not self.is_running:
+            raise ClusterError(f"{self.name} does not run")
+        return _program_of(self._process)
+
     def start(self) -> None:
         """Start it; its output is appended to the log."""
         if self.is_running:
@@ -54,7 +66,7 @@ class Daemon:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """End it as a crash does; it is dead when this returns."""
         self._end(signal.SIGKILL)
 
     def failure(self, what: str) -> ClusterError:
@@ -73,12 +85,25 @@ class Daemon:
         if process is None:
             return
         if process.poll() is None:
-            os.kill(process.pid, number)
+            _signal(process, number)
             try:
                 process.wait(self._grace_s)
             except subprocess.TimeoutExpired:
-                process.kill()
+                _signal(process, signal.SIGKILL)
                 process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signal the program itself: who entered the sandbox for it then ends after it, not before."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(_program_of(process), number)
+
+
+def _program_of(process: subprocess.Popen[bytes]) -> int:
+    """Id of the program that ``kube.enter`` runs; until it does, of that itself."""
+    entered = process.pid
+    children = Path(f"/proc/{entered}/task/{entered}/children").read_text().split()
+    return int(children[0]) if children else entered
 
 
 def wait_until(

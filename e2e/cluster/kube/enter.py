@@ -20,12 +20,12 @@ def main() -> None:
         kind: os.open(f"/proc/{target}/ns/{kind}", os.O_RDONLY)
         for kind in ("pid", "uts", "ipc", "net", "mnt")
     }
-    _enter(handle.pop("pid"))  # holds for children only
+    enter_namespace(handle.pop("pid"))  # holds for children only
     child = os.fork()
     if child == 0:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         for each in handle.values():
-            _enter(each)
+            enter_namespace(each)
         os.setsid()
         os.execvp(command[0], command)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -35,7 +35,8 @@ def main() -> None:
     sys.exit(code if code >= 0 else 128 - code)
 
 
-def _enter(handle: int) -> None:
+def enter_namespace(handle: int) -> None:
+    """Have this thread enter the namespace that a file under ``/proc/*/ns`` was opened for."""
     if _LIBC.setns(handle, 0) != 0:
         raise OSError(ctypes.get_errno(), "setns")
 

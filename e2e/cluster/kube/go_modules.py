@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,8 @@ class GoModule:
     programs: Mapping[str, str]
     #: Values that the linker puts into variables.
     variables: Mapping[str, str] = field(default_factory=dict)
+    #: Build tags.
+    tags: Sequence[str] = ()
     #: Version that replaces the parts which the module keeps in its own tree ("" if it has none).
     staging_version: str = ""
 
@@ -50,15 +52,42 @@ def ensure_built(module: GoModule, cache: Path, *, progress: Progress) -> Path:
     programs = cache / "bin" / module.release
     if programs.is_dir():
         return programs
+    _require_go(module)
+    with exclusive(cache / "bin" / f"{module.release}.lock", progress=progress):
+        if not programs.is_dir():
+            _build(module, cache / "src" / module.release, programs, progress)
+    return programs
+
+
+def ensure_sources(module: GoModule, folder: str, cache: Path, *, progress: Progress) -> Path:
+    """Return a copy of one folder of the module's sources, such as its resource definitions.
+
+    Raises:
+        NoClusterError: there is no Go.
+        ClusterError: the module cannot be had; the message has the end of what Go said.
+    """
+    copy = cache / "sources" / module.release / folder
+    if copy.is_dir():
+        return copy
+    _require_go(module)
+    with exclusive(cache / "sources" / f"{module.release}.lock", progress=progress):
+        if not copy.is_dir():
+            progress(f"fetching {module.release}")
+            partial = copy.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            source = Path(_download(module, cache)["Dir"]) / folder
+            shutil.copytree(source, partial, copy_function=shutil.copyfile)
+            partial.chmod(0o755)  # Go's own copy is read-only
+            partial.rename(copy)
+    return copy
+
+
+def _require_go(module: GoModule) -> None:
     if shutil.which("go") is None:
         raise NoClusterError(
             f"no Go to build {module.release} with: install it from https://go.dev/dl "
             "or give the programs in JUSTITIA_E2E_BIN"
         )
-    with exclusive(cache / "bin" / f"{module.release}.lock", progress=progress):
-        if not programs.is_dir():
-            _build(module, cache / "src" / module.release, programs, progress)
-    return programs
 
 
 def _build(module: GoModule, source: Path, programs: Path, progress: Progress) -> None:
@@ -69,14 +98,15 @@ def _build(module: GoModule, source: Path, programs: Path, progress: Progress) -
     for old, new in _replacements(module, source).items():
         _go(source, "mod", "edit", f"-replace={old}={new}")
     packages = list(module.programs.values())
-    _go(source, "get", "-tool", *(f"{package}@{module.version}" for package in packages))
+    tags = f"-tags={','.join(module.tags)}"
+    _go(source, "get", tags, "-tool", *(f"{package}@{module.version}" for package in packages))
     partial = programs.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     linker = " ".join(
         ["-s -w", *(f"-X {name}={value}" for name, value in module.variables.items())]
     )
-    arguments = ["-trimpath", "-ldflags", linker, "-o", f"{partial}/", *packages]
+    arguments = ["-trimpath", tags, "-ldflags", linker, "-o", f"{partial}/", *packages]
     _compile(source, arguments, module.release, progress)
     for program, package in module.programs.items():
         (partial / _default_name(package)).rename(partial / program)
@@ -88,14 +118,20 @@ def _replacements(module: GoModule, source: Path) -> dict[str, str]:
     """Point parts that the module's go.mod expects in its own tree at their releases."""
     if not module.staging_version:
         return {}
-    download = _go(source, "mod", "download", "-json", f"{module.path}@{module.version}")
-    go_mod = json.loads(download)["GoMod"]
+    go_mod = _download(module, source)["GoMod"]
     replaced = json.loads(_go(source, "mod", "edit", "-json", go_mod))["Replace"]
     return {
         each["Old"]["Path"]: f"{each['Old']['Path']}@{module.staging_version}"
         for each in replaced
         if each["New"]["Path"].startswith("./")
     }
+
+
+def _download(module: GoModule, folder: Path) -> dict[str, str]:
+    """Have Go fetch the module; returns where its parts lie. ``folder``: any."""
+    name = f"{module.path}@{module.version}"
+    found: dict[str, str] = json.loads(_go(folder, "mod", "download", "-json", name))
+    return found
 
 
 def _compile(source: Path, arguments: list[str], name: str, progress: Progress) -> None:

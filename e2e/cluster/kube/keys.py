@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+#: What the certificate's holder may do with it.
+BOTH_USAGES: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+
 _LIFETIME: Final = dt.timedelta(days=7)
 _CLOCK_SLACK: Final = dt.timedelta(hours=1)
 
@@ -19,12 +22,12 @@ _CLOCK_SLACK: Final = dt.timedelta(hours=1)
 class Authority:
     """A certificate authority that writes what it issues into one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, name: str = "justitia-e2e-ca") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("justitia-e2e-ca", "")
-        builder = _builder(self._name, self._name, self._key).add_extension(
+        self._name = _name(name, "")
+        builder = _builder(self._name, self._name, self._key, _LIFETIME).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
         self.certificate_path = folder / "ca.crt"
@@ -36,20 +39,31 @@ class Authority:
         self, name: str, *, common_name: str, group: str = "", hosts: Sequence[str] = ()
     ) -> tuple[Path, Path]:
         """Issue a certificate for clients and servers; returns its path and its key's."""
+        pair = self.pair(common_name=common_name, group=group, hosts=hosts)
+        paths = self._folder / f"{name}.crt", self._folder / f"{name}.key"
+        for path, content in zip(paths, pair, strict=True):
+            _write(path, content)
+        return paths
+
+    def pair(
+        self,
+        *,
+        common_name: str = "",
+        group: str = "",
+        hosts: Sequence[str] = (),
+        usages: Sequence[x509.ObjectIdentifier] = BOTH_USAGES,
+        lifetime: dt.timedelta = _LIFETIME,
+    ) -> tuple[bytes, bytes]:
+        """Issue a certificate with an ECDSA key of its own; returns both in PEM form."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name, group), self._name, key).add_extension(
-            x509.ExtendedKeyUsage(
-                [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-            ),
-            critical=False,
+        subject = _name(common_name, group)
+        builder = _builder(subject, self._name, key, lifetime).add_extension(
+            x509.ExtendedKeyUsage(usages), critical=False
         )
         if hosts:
             names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-            builder = builder.add_extension(names, critical=False)
-        certificate_path, key_path = self._folder / f"{name}.crt", self._folder / f"{name}.key"
-        _write(certificate_path, _pem(builder.sign(self._key, hashes.SHA256())))
-        _write(key_path, _key_pem(key))
-        return certificate_path, key_path
+            builder = builder.add_extension(names, critical=not common_name)  # RFC 5280, 4.2.1.6
+        return _pem(builder.sign(self._key, hashes.SHA256())), _key_pem(key)
 
     def kubeconfig(self, name: str, *, common_name: str, group: str = "", server: str) -> Path:
         """Issue a client certificate and write a kubeconfig file that uses it."""
@@ -84,7 +98,10 @@ def write_signing_key(folder: Path) -> tuple[Path, Path]:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    lifetime: dt.timedelta,
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
@@ -94,13 +111,13 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SLACK)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_after(now + lifetime)
     )
 
 
 def _name(common_name: str, group: str) -> x509.Name:
-    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
-    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    parts = ((NameOID.ORGANIZATION_NAME, group), (NameOID.COMMON_NAME, common_name))
+    return x509.Name([x509.NameAttribute(kind, value) for kind, value in parts if value])
 
 
 def _general_name(host: str) -> x509.GeneralName:

@@ -1,10 +1,12 @@
 """The product on a cluster: a Helm release with one pool, and a client in a pod of its own."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from kube.commands import Commands
 from kube.environment import CLIENT_COMPONENT
 from kube.images import version
@@ -19,31 +21,44 @@ _MODEL_PATH: Final = "/models/tiny"
 _INSTALL_TIMEOUT: Final = "10m"
 _INSTALL_TIMEOUT_S: Final = 660.0
 
-_AGENT: Final = """
+_AGENTS: Final = """
 import asyncio, json, sys
 import httpx, openai
 
-async def main(application, num_runs, num_inferences, max_tokens, prefix):
+async def main(runs):
     async with openai.AsyncOpenAI(
-        base_url="http://default:8000/v1", api_key="none", timeout=120,
-        http_client=httpx.AsyncClient(trust_env=False),
+        base_url="http://default:8000/v1", api_key="none", timeout=300,
+        http_client=httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None)),
     ) as client:
-        async def run(number):
-            headers = {"x-justitia-application": application,
-                       "x-justitia-run-id": f"{prefix}-{number}"}
+        async def play(run):
+            await asyncio.sleep(run["start_s"])
+            headers = {"x-justitia-application": run["application"],
+                       "x-justitia-run-id": run["id"]}
             tokens = 0
-            for step in range(num_inferences):
+            for max_tokens in run["inferences"]:
                 answer = await client.chat.completions.create(
                     model="emulated", max_tokens=max_tokens, extra_headers=headers,
-                    messages=[{"role": "user", "content": f"task {number} " * (5 + number % 7)}],
+                    messages=[{"role": "user", "content": run["prompt"]}],
                     extra_body={"ignore_eos": True},
                 )
                 tokens += answer.usage.completion_tokens
             return tokens
-        print(json.dumps(await asyncio.gather(*(run(n) for n in range(num_runs)))))
+        print(json.dumps(await asyncio.gather(*map(play, runs))))
 
-asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]))
+asyncio.run(main(json.load(sys.stdin)))
 """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One run of an agent: inferences one after another, each of so many tokens."""
+
+    application: str
+    id: str
+    prompt: str
+    #: Output tokens of each inference.
+    inferences: Sequence[int]
+    start_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +71,26 @@ class Release:
     gpu_resource: str
     folder: Path
 
-    def install(self, **changes: Any) -> None:
-        """Install or upgrade it, and wait until all of its pods are ready."""
-        values = self.folder / "values.json"
-        values.write_text(json.dumps(self._values() | changes))  # JSON is YAML
+    def install(self, *, policy: str = "justitia", **changes: Any) -> None:
+        """Install or upgrade it with a pool's ``policy``, and wait until its pods are ready."""
+        values = self._write_values(self._values(policy) | changes)
         self.commands.helm(
             *("upgrade", "--install", RELEASE, str(_CHART), "--namespace", self.namespace),
             *("--values", str(values), "--wait", "--timeout", _INSTALL_TIMEOUT),
             timeout_s=_INSTALL_TIMEOUT_S,
         )
+
+    def rule_groups(self) -> list[dict[str, Any]]:
+        """Render what the chart gives a Prometheus to evaluate."""
+        values = self._write_values(
+            self._values("justitia") | {"prometheusRule": {"enabled": True}}
+        )
+        text = self.commands.helm(
+            *("template", RELEASE, str(_CHART), "--namespace", self.namespace),
+            *("--values", str(values), "--show-only", "templates/prometheusrule.yaml"),
+        )
+        groups: list[dict[str, Any]] = yaml.safe_load(text)["spec"]["groups"]
+        return groups
 
     def put_model(self, model: Path) -> None:
         """Make the emulator's model folder a ConfigMap."""
@@ -92,19 +118,25 @@ class Release:
         self.commands.apply(pod)
         self.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
 
-    def serve_runs(
-        self,
-        application: str,
-        *,
-        prefix: str,
-        num_runs: int,
-        num_inferences: int = 2,
-        max_tokens: int = 16,
-    ) -> list[int]:
-        """Run an agent through the OpenAI client; returns the tokens that each run got."""
-        sizes = (str(num_runs), str(num_inferences), str(max_tokens))
-        command = ("python3", "-c", _AGENT, application, *sizes, prefix)
-        tokens: list[int] = json.loads(self.kubectl("exec", "client", "--", *command))
+    def serve_runs(self, application: str, *, prefix: str, num_runs: int) -> list[int]:
+        """Play small runs of an application at once; returns the tokens that each got."""
+        return self.play(
+            [
+                Run(
+                    application=application,
+                    id=f"{prefix}-{number}",
+                    prompt=f"task {number} " * (5 + number % 7),
+                    inferences=(16, 16),
+                )
+                for number in range(num_runs)
+            ]
+        )
+
+    def play(self, runs: Sequence[Run]) -> list[int]:
+        """Play runs through the OpenAI client in the client's pod; as ``serve_runs``."""
+        listed = json.dumps([asdict(run) for run in runs])
+        command = ("exec", "-i", "client", "--", "python3", "-c", _AGENTS)
+        tokens: list[int] = json.loads(self.kubectl(*command, text=listed))
         return tokens
 
     def kubectl(self, *arguments: str, text: str | None = None) -> str:
@@ -116,14 +148,34 @@ class Release:
         found: dict[str, Any] = json.loads(self.kubectl("get", "llmapp", name, "-o", "json"))
         return found
 
+    def status(self, name: str) -> dict[str, Any]:
+        """Read an LLMApplication's status; empty as long as it has none."""
+        found: dict[str, Any] = self.application(name).get("status", {})
+        return found
+
+    def completed(self, name: str) -> int:
+        """How many of its runs have ended."""
+        return int(self.status(name).get("runs", {}).get("completed", 0))
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        """Read one condition of an LLMApplication; empty as long as it has none."""
+        listed = self.status(name).get("conditions", [])
+        return next((each for each in listed if each["type"] == kind), {})
+
     def metrics(self, service: str) -> str:
         """Read the metrics of a Service through the API server."""
         path = f"/api/v1/namespaces/{self.namespace}/services/{service}:metrics/proxy/metrics"
         return self.commands.kubectl("get", "--raw", path)
 
-    def _values(self) -> dict[str, Any]:
+    def _write_values(self, values: dict[str, Any]) -> Path:
+        path = self.folder / "values.json"
+        path.write_text(json.dumps(values))  # JSON is YAML
+        return path
+
+    def _values(self, policy: str) -> dict[str, Any]:
         pool: dict[str, Any] = {
             "name": POOL,
+            "policy": policy,
             "model": _MODEL_PATH,
             "servedModelName": MODEL_NAME,
             "replicas": 2,

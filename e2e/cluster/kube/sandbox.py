@@ -6,11 +6,12 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
+from kube.enter import enter_namespace
 from kube.errors import ClusterError, NoClusterError
 from kube.leftovers import cgroup_name, remove_stale
 
@@ -113,6 +114,19 @@ class Sandbox:
     def on_network(self, *command: str) -> list[str]:
         """Give the command line that runs ``command`` outside but on the sandbox's network."""
         return ["nsenter", f"--net=/proc/{self._running()}/ns/net", "--", *command]
+
+    @contextlib.contextmanager
+    def joined_network(self) -> Iterator[None]:
+        """Have this thread, and those that it starts, on the sandbox's network meanwhile."""
+        with (
+            Path("/proc/thread-self/ns/net").open("rb") as own,
+            Path(f"/proc/{self._running()}/ns/net").open("rb") as joined,
+        ):
+            enter_namespace(joined.fileno())
+            try:
+                yield
+            finally:
+                enter_namespace(own.fileno())
 
     def _running(self) -> int:
         if self._keeper is None:

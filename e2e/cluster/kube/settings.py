@@ -156,6 +156,7 @@ def _kubelet(files: Files, cgroup: str) -> dict[str, Any]:
         "resolvConf": f"{files.folder}/resolv.conf",
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "nodeStatusUpdateFrequency": "2s",
+        "syncFrequency": "10s",  # how soon changed Secrets and ConfigMaps are in pods; else 60 s
         # Images come from no registry: never throw one away. A full disk is the machine's matter.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
