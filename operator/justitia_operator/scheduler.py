@@ -37,6 +37,7 @@ from justitia_operator.facts import (
 from justitia_operator.program import Slot
 
 _TIMEOUT_S: Final = 10.0
+_LAST_CALLS_S: Final = _TIMEOUT_S + 5.0
 #: An outage shorter than this changes no condition: a restart of the service is one.
 GRACE_S: Final = 30.0
 _NOT_ANSWERED: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
@@ -108,6 +109,8 @@ class SchedulerLink:
         self._answered_s = now_s()
         self._is_away = True
         self._channel: Any = None
+        #: Ends of former channels, whose calls were under way when a certificate was renewed.
+        self._endings: set[asyncio.Task[None]] = set()
         self._stamps: tuple[object, ...] = ()
         self.view: View | None = None
         #: When the listing that made the view was begun.
@@ -122,10 +125,13 @@ class SchedulerLink:
         return Reach.BRIEFLY_NOT if is_new else Reach.NO
 
     async def close(self) -> None:
-        """Close the connection."""
-        if self._channel is not None:
-            await self._channel.close()
-            self._channel = None
+        """Close the connection; calls under way are cancelled."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+        for ending in self._endings:
+            ending.cancel()
+        await asyncio.gather(*self._endings, return_exceptions=True)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -208,7 +214,7 @@ class SchedulerLink:
 
     async def _call(self, stub: Any, method: str, request: object) -> Any:
         try:
-            channel = await self._connected()
+            channel = self._connected()
             with told(self.address):
                 answer = await getattr(stub(channel), method)(request, timeout=_TIMEOUT_S)
         except SchedulerError as error:
@@ -227,14 +233,27 @@ class SchedulerLink:
         self._is_away = False
         self._answered_s = self._now_s()
 
-    async def _connected(self) -> Any:
+    def _connected(self) -> Any:
         """Keep one channel, made anew when a certificate was renewed."""
         stamps = _stamps(self._tls)
         if self._channel is None or stamps != self._stamps:
-            await self.close()
+            former = self._channel
             self._channel = open_channel(self.address, self._tls, is_async=True)
             self._stamps = stamps
+            if former is not None:
+                # Closed at once, gRPC would cancel the tasks that wait for its calls.
+                ending = asyncio.create_task(_close_after_calls(former))
+                self._endings.add(ending)
+                ending.add_done_callback(self._endings.discard)
         return self._channel
+
+
+async def _close_after_calls(channel: Any) -> None:
+    """Close a channel when its calls must have ended, or when this is cancelled."""
+    try:
+        await asyncio.sleep(_LAST_CALLS_S)
+    finally:
+        await channel.close()
 
 
 def _resource(declared: Declared) -> str:
