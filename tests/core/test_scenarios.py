@@ -3,7 +3,8 @@
 import pytest
 
 from justitia.core.estimates import Estimate, Source
-from justitia.core.policies import POLICIES, Inference, make_policy
+from justitia.core.policies import EVERY_POLICY, Inference, make_policy
+from justitia.core.policies.drr import DeficitRoundRobin
 from justitia.core.pool import Clock, Pool
 from justitia.core.queue import InferenceQueue
 from justitia.core.units import TICKS_PER_KVTT, UNIT_WEIGHT
@@ -17,9 +18,12 @@ CONFIG = EngineConfig(capacity_tokens=400)
 RESERVING = EngineConfig(capacity_tokens=400, does_reserve_output=True)
 
 
+def maker(policy):
+    return policy if callable(policy) else lambda: make_policy(policy, among=EVERY_POLICY)
+
+
 def play(policy, jobs, config=CONFIG, **options):
-    make = policy if callable(policy) else lambda: make_policy(policy)
-    return StepPool(make, config, has_oracle=False, **options).play(jobs)
+    return StepPool(maker(policy), config, has_oracle=False, **options).play(jobs)
 
 
 def fan_out(name, count, prompt=20, output=20, **options):
@@ -134,8 +138,7 @@ def elephant_and_mice(num_mice):
 
 
 def violations(policy, jobs, config=CONFIG):
-    make = policy if callable(policy) else lambda: make_policy(policy)
-    outcome = StepPool(make, config).play(jobs)
+    outcome = StepPool(maker(policy), config).play(jobs)
     bound = delay_bound_steps(jobs, config)
     return [name for name, delay in delays_steps(outcome).items() if delay > bound]
 
@@ -209,6 +212,30 @@ def test_srjf_starves_an_elephant_under_a_stream_of_mice_and_justitia_bounds_it(
     assert jct["srjf", 150]["elephant"] >= 2.5 * jct["srjf", 50]["elephant"]
     assert jct["justitia", 150]["elephant"] == jct["justitia", 50]["elephant"]
     assert jct["justitia", 150]["elephant"] <= 0.3 * jct["srjf", 150]["elephant"]
+
+
+@pytest.mark.parametrize("policy", ["las", "mlfq"])
+def test_attained_service_starves_an_elephant_and_taking_turns_does_not(policy):
+    jct = {
+        (name, num_mice): play(name, elephant_and_mice(num_mice), RESERVING).jct_steps["elephant"]
+        for name in (policy, "round-robin", "justitia-probe")
+        for num_mice in (50, 150)
+    }
+    assert jct[policy, 150] >= 2.5 * jct[policy, 50]
+    assert jct["round-robin", 150] == jct["round-robin", 50]
+    assert jct["justitia-probe", 150] == jct["justitia-probe", 50]
+
+
+def test_the_classes_of_deficit_round_robin_protect_a_mouse_from_another_applications_elephant():
+    def make():
+        return DeficitRoundRobin(quantum_tokens=40)
+
+    jobs = [
+        fan_out("elephant", 300, application="batch"),
+        fan_out("mouse", 2, at_step=5, application="chat"),
+    ]
+    one_class = [fan_out("elephant", 300), fan_out("mouse", 2, at_step=5)]
+    assert 5 * play(make, jobs).jct_steps["mouse"] <= play(make, one_class).jct_steps["mouse"]
 
 
 def test_justitia_is_close_to_srjf_in_mean():
@@ -297,7 +324,7 @@ CHUNKED = [
 ]
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, Lifo, Shuffled])
+@pytest.mark.parametrize("policy", [*EVERY_POLICY, Lifo, Shuffled])
 def test_useful_service_is_the_closed_form_cost_whatever_was_preempted(policy):
     outcome = play(policy, CHUNKED, TIGHT)
     assert outcome.num_preemptions > 0
@@ -306,11 +333,10 @@ def test_useful_service_is_the_closed_form_cost_whatever_was_preempted(policy):
         assert outcome.ended[job.name].true_cost_kvtt == job.cost_kvtt(TIGHT.step_budget_tokens)
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, Lifo])
+@pytest.mark.parametrize("policy", [*EVERY_POLICY, Lifo])
 @pytest.mark.parametrize("config", [CONFIG, TIGHT], ids=["roomy", "tight"])
 def test_nothing_waits_that_fits(policy, config):
-    make = policy if callable(policy) else lambda: make_policy(policy)
-    pool = StepPool(make, config, has_oracle=False)
+    pool = StepPool(maker(policy), config, has_oracle=False)
     num_blocked = 0
 
     def watch(engine):

@@ -1,8 +1,8 @@
 """The waiting queue: one structure for every policy (rules O1 and O2).
 
-Inferences that share a key (those of a run) stand in one bucket, in order of arrival; a heap orders
-the buckets. A change of key moves the bucket, not its inferences: O(log n) whatever the number that
-wait. Deletions are lazy in both levels.
+Inferences that share a key (those of a run, or of what the policy calls a flow) stand in one
+bucket, in order of arrival; a heap orders the buckets. A change of key moves the bucket, not its
+inferences: O(log n) whatever the number that wait. Deletions are lazy in both levels.
 """
 
 import heapq
@@ -13,12 +13,12 @@ from justitia.core.policies.base import Inference, Key, Policy
 
 
 class _Bucket:
-    __slots__ = ("heap", "name", "num_live", "run_id", "stamp")
+    __slots__ = ("heap", "name", "num_live", "stamp")
 
-    def __init__(self, name: str, run_id: str) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.run_id = run_id
-        self.heap: list[tuple[int, int, Inference]] = []  # arrival, serial number of the entry
+        # Place by the policy, arrival, serial number of the entry.
+        self.heap: list[tuple[int, int, int, Inference]] = []
         self.num_live = 0
         self.stamp = 0  # entries of the outer heap with another stamp are void
 
@@ -34,7 +34,8 @@ class InferenceQueue:
         self._policy = policy
         self._buckets: dict[str, _Bucket] = {}
         self._order: list[tuple[Key, int, int, _Bucket]] = []
-        self._live: dict[str, tuple[int, Inference]] = {}  # by id, with the serial of its entry
+        # By id: the serial number of its entry, and where that stands.
+        self._live: dict[str, tuple[int, _Bucket, Inference]] = {}
         self._num_by_run: dict[str, int] = {}
         self._num_pushed = 0
 
@@ -46,7 +47,7 @@ class InferenceQueue:
 
     def __iter__(self) -> Iterator[Inference]:
         """Iterate in the order of service; O(n log n)."""
-        waiting = [inference for _, inference in self._live.values()]
+        waiting = [inference for _, _, inference in self._live.values()]
         return iter(sorted(waiting, key=lambda i: (self._policy.key(i), i.sequence)))
 
     def num_waiting(self, run_id: str) -> int:
@@ -63,16 +64,14 @@ class InferenceQueue:
             raise InvariantError(f"inference {inference.inference_id!r} waits already")
         if self.num_waiting(inference.run_id) == 0:
             self._activate(inference.run_id)
-        name = inference.inference_id if self._policy.is_per_inference else inference.run_id
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = _Bucket(name, inference.run_id)
+        bucket = self._bucket_for(inference)
         self._num_by_run[inference.run_id] = self.num_waiting(inference.run_id) + 1
         self._num_pushed += 1
-        self._live[inference.inference_id] = (self._num_pushed, inference)
-        heapq.heappush(bucket.heap, (inference.sequence, self._num_pushed, inference))
+        self._live[inference.inference_id] = (self._num_pushed, bucket, inference)
+        place = self._policy.place(inference)
+        heapq.heappush(bucket.heap, (place, inference.sequence, self._num_pushed, inference))
         bucket.num_live += 1
-        if bucket.heap[0][1] == self._num_pushed:
+        if bucket.heap[0][2] == self._num_pushed:
             self._publish(bucket)
         elif len(bucket.heap) > 2 * bucket.num_live + 64:
             bucket.heap = [entry for entry in bucket.heap if self._is_live(entry)]
@@ -92,24 +91,26 @@ class InferenceQueue:
         inference = self.peek()
         if inference is None:
             raise IndexError("pop from an empty queue")
+        self._policy.take(inference)
         self.remove(inference.inference_id)
+        self._refresh_moved()
         return inference
 
     def remove(self, inference_id: str) -> bool:
         """Take out an inference wherever it stands; False if it does not wait here."""
-        serial, inference = self._live.pop(inference_id, (0, None))
-        if inference is None:
+        live = self._live.pop(inference_id, None)
+        if live is None:
             return False
+        serial, bucket, inference = live
         run_id = inference.run_id
         left = self._num_by_run.pop(run_id) - 1
         if left:
             self._num_by_run[run_id] = left
-        bucket = self._buckets[inference_id if self._policy.is_per_inference else run_id]
         bucket.num_live -= 1
         if bucket.num_live == 0:
             bucket.stamp = -1
             del self._buckets[bucket.name]
-        elif bucket.heap[0][1] == serial:
+        elif bucket.heap[0][2] == serial:
             self._publish(bucket)
         if not left:
             self._policy.deactivate(run_id)
@@ -117,22 +118,41 @@ class InferenceQueue:
 
     def refresh(self, run_id: str) -> None:
         """The key of a run has changed; per-inference keys never do."""
-        bucket = None if self._policy.is_per_inference else self._buckets.get(run_id)
+        if self._policy.is_per_inference:
+            return
+        bucket = self._buckets.get(self._policy.flow(run_id))
         if bucket is not None:
             self._publish(bucket)
+        self._refresh_moved()
+
+    def _refresh_moved(self) -> None:
+        for flow in self._policy.take_moved():
+            bucket = self._buckets.get(flow)
+            if bucket is not None:
+                self._publish(bucket)
 
     def _activate(self, run_id: str) -> None:
         head = self.peek()
         self._policy.activate(run_id, None if head is None else self._policy.key(head))
 
+    def _bucket_for(self, inference: Inference) -> _Bucket:
+        policy = self._policy
+        is_alone = policy.is_per_inference
+        name = inference.inference_id if is_alone else policy.flow(inference.run_id)
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = _Bucket(name)
+        return bucket
+
     def _head(self, bucket: _Bucket) -> Inference:
         while not self._is_live(bucket.heap[0]):
             heapq.heappop(bucket.heap)
-        return bucket.heap[0][2]
+        return bucket.heap[0][3]
 
-    def _is_live(self, entry: tuple[int, int, Inference]) -> bool:
-        _, serial, inference = entry
-        return self._live.get(inference.inference_id, (0, None))[0] == serial
+    def _is_live(self, entry: tuple[int, int, int, Inference]) -> bool:
+        _, _, serial, inference = entry
+        live = self._live.get(inference.inference_id)
+        return live is not None and live[0] == serial
 
     def _publish(self, bucket: _Bucket) -> None:
         """Enter a bucket into the order with its present key."""

@@ -17,10 +17,14 @@ def make_estimate(cost_kvtt: int = 100, source: Source = Source.CLIENT) -> Estim
 
 
 def make_inference(
-    inference_id: str = "i", run_id: str = "run", sequence: int = 0, expected_kvtt: int = 1
+    inference_id: str = "i",
+    run_id: str = "run",
+    sequence: int = 0,
+    expected_kvtt: int = 1,
+    **others: int,
 ) -> Inference:
     """Make a waiting inference."""
-    return Inference(inference_id, run_id, sequence, expected_kvtt)
+    return Inference(inference_id, run_id, sequence, expected_kvtt, **others)
 
 
 def make_report(

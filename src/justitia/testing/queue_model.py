@@ -41,5 +41,6 @@ class SortedListQueue:
     def pop(self) -> Inference:
         """Take the next."""
         inference = self.order()[0]
+        self._policy.take(inference)
         self.remove(inference.inference_id)
         return inference

@@ -1,6 +1,7 @@
 # ruff: noqa: ARG002  (hooks that do nothing still have their full signature)
 """What a policy is: keys by which inferences are ordered, moved by what happens to their runs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,13 +16,23 @@ UNKNOWN_RUN_KEY: Key = (0, -1)
 class Inference:
     """A waiting inference. ``sequence`` is its place in order of arrival, unique in an engine.
 
-    ``expected_kvtt`` is what it is expected to cost alone (rule C1); only SJF reads it.
+    ``expected_kvtt`` is what it is expected to cost alone (rule C1); SJF reads it. The rest is read
+    by rivals alone: the length of its prompt, how many tokens of that the prefix cache held
+    when it was queued, and the client's priority, smallest first.
     """
 
     inference_id: str
     run_id: str
     sequence: int
     expected_kvtt: int = 1
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    priority: int = 0
+
+    @property
+    def uncached_tokens(self) -> int:
+        """Prompt tokens that are to be computed."""
+        return max(0, self.prompt_tokens - self.cached_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,9 @@ class Policy:
     def end_run(self, run_id: str) -> None:
         """Forget a run."""
 
+    def set_application(self, run_id: str, application: str) -> None:
+        """Its application, after ``start_run``; no key of what waits already changes."""
+
     def set_cost(self, run_id: str, cost_kvtt: int) -> bool:
         """Its estimated total cost is known, or has changed."""
         return False
@@ -77,6 +91,30 @@ class Policy:
     def charge(self, run_id: str, service: Service) -> bool:
         """It has been served."""
         return False
+
+    def take(self, inference: Inference) -> None:
+        """The queue's head is about to be popped; of waiting keys only its own flow's may move.
+
+        A preempted inference waits again, and is popped again.
+        """
+
+    def take_moved(self) -> Iterable[str]:
+        """Take the flows, other than the one that a hook was called for, whose keys have moved.
+
+        The queue asks whenever it refreshes, so a policy that needs this serves one queue.
+        """
+        return ()
+
+    def flow(self, run_id: str) -> str:
+        """Whose inferences share a key, except for ``place``: a run's, or all of an application.
+
+        It must not change while something of the run waits.
+        """
+        return run_id
+
+    def place(self, inference: Inference) -> int:
+        """Order within a flow, before that of arrival; keys must agree, and it never changes."""
+        return 0
 
     def key(self, inference: Inference) -> Key:
         """Place of an inference in the order of service."""
