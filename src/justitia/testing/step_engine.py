@@ -68,9 +68,12 @@ class StepEngine:
         """Nothing runs, nothing waits."""
         return not self.running and not self._waiting
 
-    def start_run(self, run_id: str, sequence: int, cost_kvtt: int, finish: int) -> None:
+    def start_run(
+        self, run_id: str, sequence: int, cost_kvtt: int, finish: int, application: str = ""
+    ) -> None:
         """Tell the policy of a run."""
         self.policy.start_run(run_id, sequence)
+        self.policy.set_application(run_id, application)
         self.policy.set_cost(run_id, cost_kvtt)
         self.policy.set_finish(run_id, finish, sequence)
         self.queue.refresh(run_id)

@@ -77,7 +77,9 @@ class StepPool:
         if self.oracle is not None:
             self.oracle.arrive(job.name, Fraction(cost), Fraction(weight, NANO_PER_WEIGHT))
         for engine in self.engines:
-            engine.start_run(job.name, view.sequence, estimate.cost_kvtt, view.finish)
+            engine.start_run(
+                job.name, view.sequence, estimate.cost_kvtt, view.finish, job.application
+            )
         self._stage[job.name] = 0
         self._submit_stage(job, number)
 
@@ -89,7 +91,9 @@ class StepPool:
                 prompt, 0, output, step_budget_tokens=self.config.step_budget_tokens
             )
             inference_id = f"{job.name}/{self._num_inferences}"
-            inference = Inference(inference_id, job.name, self._num_inferences, cost)
+            inference = Inference(
+                inference_id, job.name, self._num_inferences, cost, prompt_tokens=prompt
+            )
             engine = self.engines[self._place(self._num_inferences, job.name)]
             engine.submit(inference, prompt, output, number)
             self._num_inferences += 1

@@ -4,7 +4,6 @@ A step is ``schedule``, then a made-up model output, then ``update_from_output``
 scheduling keeps two steps in flight, as the engine core does.
 """
 
-import json
 import os
 import random
 from collections import deque
@@ -16,17 +15,7 @@ from typing import Any
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
 import torch
-from vllm.config import (
-    CacheConfig,
-    DeviceConfig,
-    ModelConfig,
-    ParallelConfig,
-    SchedulerConfig,
-    VllmConfig,
-)
 from vllm.sampling_params import SamplingParams
-from vllm.utils.hashing import sha256_cbor
-from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheConfig,
@@ -37,24 +26,15 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
+from justitia.sim.exact.requests import block_hasher
+from justitia.sim.exact.vllm_scheduler import engine_config, model_config, write_model
+from justitia.sim.scenario import EnginePlan
 from justitia.vllm_plugin.factory import make_scheduler
 from justitia.vllm_plugin.identity import Identity, to_session
 from justitia.vllm_plugin.settings import Settings
 
 BLOCK_SIZE_TOKENS = 16
-_LLAMA = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "vocab_size": 512,
-    "max_position_embeddings": 8192,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+_MAX_MODEL_LEN_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,38 +53,21 @@ class EngineShape:
 
 def write_tiny_model(folder: Path) -> Path:
     """Write a model's configuration that vLLM accepts; there are no weights and no tokenizer."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(_LLAMA))
-    return folder
+    return write_model(folder, _MAX_MODEL_LEN_TOKENS)
 
 
 def make_config(shape: EngineShape, model: Path) -> Any:
     """Make vLLM's configuration of an engine."""
-    config = VllmConfig(
-        model_config=ModelConfig(
-            model=str(model),
-            dtype="bfloat16",
-            max_model_len=shape.max_model_len_tokens,
-            skip_tokenizer_init=True,
-            seed=0,
-        ),
-        scheduler_config=SchedulerConfig(
-            max_num_seqs=shape.max_num_seqs,
-            max_num_batched_tokens=shape.max_batched_tokens,
-            max_model_len=shape.max_model_len_tokens,
-            is_encoder_decoder=False,
-            enable_chunked_prefill=True,
-        ),
-        cache_config=CacheConfig(
-            block_size=shape.block_size_tokens, enable_prefix_caching=shape.has_prefix_cache
-        ),
-        parallel_config=ParallelConfig(),
-        device_config=DeviceConfig("cpu"),
+    plan = EnginePlan(
+        blocks=shape.blocks,
+        block_size_tokens=shape.block_size_tokens,
+        max_num_seqs=shape.max_num_seqs,
+        max_num_batched_tokens=shape.max_batched_tokens,
+        max_model_len_tokens=shape.max_model_len_tokens,
+        has_prefix_cache=shape.has_prefix_cache,
     )
-    config.scheduler_config.async_scheduling = shape.is_async  # the CPU platform turns it off
-    config.cache_config.num_gpu_blocks = shape.blocks + 1  # one is a placeholder
-    config.cache_config.block_size = shape.block_size_tokens
-    return config
+    configured = model_config(model, shape.max_model_len_tokens)
+    return engine_config(plan, configured, is_async=shape.is_async)
 
 
 def _groups(shape: EngineShape) -> list[Any]:
@@ -145,16 +108,6 @@ def build(
     return make(settings=settings, **arguments)
 
 
-_HASHERS: dict[int, Any] = {}
-
-
-def _hasher(block_size_tokens: int) -> Any:
-    if block_size_tokens not in _HASHERS:
-        init_none_hash(sha256_cbor)
-        _HASHERS[block_size_tokens] = get_request_block_hasher(block_size_tokens, sha256_cbor)
-    return _HASHERS[block_size_tokens]
-
-
 def make_request(
     request_id: str,
     prompt: Sequence[int] | int,
@@ -185,7 +138,7 @@ def make_request(
         pooling_params=None,
         arrival_time=arrival_time,
         priority=priority,
-        block_hasher=_hasher(block_size_tokens),
+        block_hasher=block_hasher(block_size_tokens),
         session_id=to_session(identity, "") if run_id or application else None,
         resumable=is_resumable,
     )

@@ -24,7 +24,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, ModelRunnerOutput
 from vllm.v1.worker.worker_base import CompilationTimes
 
-from justitia.vllm_plugin.step_time import Chunk, parse_step_time
+from justitia.step_time import Chunk, parse_step_time
 
 OUTPUT_ARGUMENT: Final = "emulated_output_tokens"
 _FIRST_TEXT_TOKEN: Final = 3  # tokens below are special in all Llama vocabularies

@@ -1,4 +1,4 @@
-"""How long a step of the emulated GPU takes. Pure arithmetic, no vLLM.
+"""How long a step of a GPU takes, as sums of coefficients. Pure arithmetic, no vLLM.
 
 The default is one A100-SXM4-80GB with LLaMA-7B in half precision. Sources:
 
@@ -36,6 +36,53 @@ class Chunk(NamedTuple):
     held_tokens: int
 
 
+class Work(NamedTuple):
+    """Work of a step: ``pairs`` of tokens that prefill compares, ``kv_tokens`` that decoding reads.
+
+    ``tokens`` are computed, by ``sequences``.
+    """
+
+    tokens: int
+    sequences: int
+    kv_tokens: int
+    pairs: int = 0
+
+
+class DecodePace(NamedTuple):
+    """Decode steps of one batch after each other: each takes ``growth_s`` longer than the last."""
+
+    first_s: float
+    growth_s: float
+
+    def of(self, steps: int) -> float:
+        """Seconds that the first ``steps`` steps take."""
+        return steps * self.first_s + self.growth_s * (steps * (steps - 1) // 2)
+
+    def steps_by(self, seconds: float, most: int) -> int:
+        """Count the steps, from 1 to ``most``, that have ended or are under way by then."""
+        low, high = 1, most
+        if self.of(most) < seconds:
+            return most
+        guess = self._guess(seconds)
+        if low < guess < high:  # two looks beside it end the search
+            if self.of(guess + 1) >= seconds:
+                high = guess + 1
+            if self.of(guess - 1) < seconds:
+                low = guess
+        while low < high:
+            middle = (low + high) // 2
+            if self.of(middle) >= seconds:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _guess(self, seconds: float) -> int:
+        slope = self.first_s - self.growth_s / 2
+        root = math.sqrt(max(0.0, slope * slope + 2 * self.growth_s * seconds))
+        return math.ceil(2 * seconds / (slope + root)) if slope + root > 0 else 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
     """Coefficients in seconds; each finite and >= 0."""
@@ -65,21 +112,38 @@ class StepTime:
 
     def of(self, chunks: Iterable[Chunk]) -> float:
         """Seconds that a step of these chunks takes."""
-        tokens = sequences = kv_tokens = pairs = 0
-        for chunk in chunks:
-            tokens += chunk.new_tokens
-            sequences += 1
-            if chunk.new_tokens == 1:
-                kv_tokens += chunk.held_tokens
-            else:
-                pairs += chunk.new_tokens * (chunk.held_tokens - chunk.new_tokens // 2)
-        linear_s = max(self.floor_s, self.compute_s + self.per_token_s * tokens)
+        return self.of_work(work_of(chunks))
+
+    def of_work(self, work: Work) -> float:
+        """Seconds that a step takes."""
+        linear_s = max(self.floor_s, self.compute_s + self.per_token_s * work.tokens)
         return self.scale * (
             linear_s
-            + self.per_sequence_s * sequences
-            + self.per_kv_token_s * kv_tokens
-            + self.per_prefill_pair_s * pairs
+            + self.per_sequence_s * work.sequences
+            + self.per_kv_token_s * work.kv_tokens
+            + self.per_prefill_pair_s * work.pairs
         )
+
+    def decoding(self, sequences: int, held_tokens: int) -> DecodePace:
+        """Pace of steps that each give every one of ``sequences`` one token.
+
+        ``held_tokens``: what they hold together before the first of the steps.
+        """
+        first = Work(sequences, sequences, held_tokens + sequences)
+        return DecodePace(self.of_work(first), self.scale * self.per_kv_token_s * sequences)
+
+
+def work_of(chunks: Iterable[Chunk]) -> Work:
+    """Add up the work of a step. A chunk of one token counts as decoding."""
+    tokens = sequences = kv_tokens = pairs = 0
+    for chunk in chunks:
+        tokens += chunk.new_tokens
+        sequences += 1
+        if chunk.new_tokens == 1:
+            kv_tokens += chunk.held_tokens
+        else:
+            pairs += chunk.new_tokens * (chunk.held_tokens - chunk.new_tokens // 2)
+    return Work(tokens, sequences, kv_tokens, pairs)
 
 
 def parse_step_time(text: str) -> StepTime:

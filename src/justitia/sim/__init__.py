@@ -1,0 +1,1 @@
+"""The simulator: scenarios played under policies on a virtual clock, and what came of them."""

@@ -1,0 +1,1 @@
+"""Traces of other projects as scenarios: ``read_trace`` of ``readers.registry``."""
