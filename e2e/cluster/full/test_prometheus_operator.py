@@ -211,6 +211,9 @@ def test_a_missing_scheduler_is_told_and_its_consequences_are_not(prometheus, re
 
 def test_a_pool_that_lost_its_engines_is_told(prometheus, release, scale):
     name = "JustitiaPoolWithoutEngines"
+    connected = "justitia:engines_up:count == 2"  # again, after a restart of the service
+    wait_until("all is well", lambda: prometheus.query(connected), timeout_s=OBSERVED_S, period_s=1)
+    wait_silent(prometheus, name)
     scale(f"deployment/{RELEASE}-{POOL}", 0)
 
     alert = wait_firing(prometheus, name)
