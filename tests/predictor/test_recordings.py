@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from justitia import numbered_lines
 from justitia.core.cost import inference_cost_kvtt
 from justitia.predictor import recordings
 from justitia.predictor.recordings import read_recordings, write_recordings
@@ -111,7 +112,7 @@ def test_a_torn_gzip_file_gives_what_can_be_read_and_says_where_it_ends(write_li
 
 def test_a_line_beyond_the_limit_is_skipped(write_lines, monkeypatch):
     monkeypatch.setattr(recordings, "MAX_LINE_BYTES", 2000)
-    monkeypatch.setattr(recordings, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(numbered_lines, "_CHUNK_BYTES", 100)
     recorded = read_recordings(write_lines(run(prompt="x" * 5000), run(prompt="after")))
     assert [run.prompt for run in recorded.runs] == ["after"]
     assert [(bad.number, "2000" in bad.reason) for bad in recorded.bad_lines] == [(1, True)]

@@ -6,13 +6,13 @@ may come from anybody's volume, so reading one is bounded and a bad line costs n
 
 import gzip
 import json
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, cast
 
 from justitia.core.cost import inference_cost_kvtt, run_cost_kvtt
+from justitia.numbered_lines import numbered_lines
 from justitia.predictor.samples import Sample, require_application
 
 MAX_LINE_BYTES = 64 * 2**20
@@ -21,9 +21,7 @@ MAX_LINE_BYTES = 64 * 2**20
 MAX_NAMED_BAD_LINES = 100
 """Bad lines that are named one by one; the rest are only counted."""
 
-_CHUNK_BYTES = 2**20
 _GZIP_MAGIC = b"\x1f\x8b"
-_READ_ERRORS = (EOFError, OSError, zlib.error)
 _REQUIRED_FIELDS = ("application", "prompt", "inferences")
 
 
@@ -120,7 +118,7 @@ def read_recordings(path: Path) -> Recordings:
     bad_lines: list[BadLine] = []
     num_bad_lines = 0
     with _open(path) as stream:
-        for number, line in _lines(stream):
+        for number, line in numbered_lines(stream, max_line_bytes=MAX_LINE_BYTES):
             if isinstance(line, bytes) and not line.strip():
                 continue
             try:
@@ -150,30 +148,6 @@ def _open(path: Path) -> IO[bytes]:
     with path.open("rb") as probe:
         is_gzip = probe.read(2) == _GZIP_MAGIC
     return cast("IO[bytes]", gzip.open(path, "rb")) if is_gzip else path.open("rb")
-
-
-def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | ValueError]]:
-    """Yield numbered lines; one that is too long or unreadable comes as the error saying so."""
-    number = 0
-    while True:
-        number += 1
-        try:
-            line = stream.readline(MAX_LINE_BYTES + 1)
-            is_too_long = len(line) > MAX_LINE_BYTES
-            if is_too_long:
-                _skip_rest_of_line(stream)
-        except _READ_ERRORS as error:
-            yield number, ValueError(f"the file cannot be read any further: {error}")
-            return
-        if not line:
-            return
-        yield number, ValueError(f"longer than {MAX_LINE_BYTES} bytes") if is_too_long else line
-
-
-def _skip_rest_of_line(stream: IO[bytes]) -> None:
-    chunk = stream.readline(_CHUNK_BYTES)
-    while chunk and not chunk.endswith(b"\n"):
-        chunk = stream.readline(_CHUNK_BYTES)
 
 
 def _parse_run(line: bytes | ValueError) -> RecordedRun:

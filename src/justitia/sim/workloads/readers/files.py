@@ -5,12 +5,12 @@ import contextlib
 import gzip
 import importlib
 import lzma
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
 from justitia.core.errors import InvalidValueError
+from justitia.numbered_lines import READ_ERRORS, numbered_lines
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 """Longest line; the rest of a longer one is skipped without being held in memory."""
@@ -18,9 +18,7 @@ MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_DOCUMENT_BYTES: Final = 2**30
 """Largest file that is one JSON document, unpacked."""
 
-_CHUNK_BYTES: Final = 2**20
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_READ_ERRORS: Final = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -60,20 +58,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes | ValueError]]:
         InvalidValueError: the file cannot be opened.
     """
     with open_bytes(path) as stream:
-        number = 0
-        while True:
-            number += 1
-            try:
-                line = stream.readline(MAX_LINE_BYTES + 1)
-                is_too_long = len(line) > MAX_LINE_BYTES
-                if is_too_long:
-                    _skip_rest_of_line(stream)
-            except _READ_ERRORS as error:
-                yield number, ValueError(f"the file cannot be read any further: {error}")
-                return
-            if not line:
-                return
-            yield number, ValueError(f"longer than {MAX_LINE_BYTES} bytes") if is_too_long else line
+        yield from numbered_lines(stream, max_line_bytes=MAX_LINE_BYTES)
 
 
 def document_of(path: Path) -> bytes:
@@ -86,7 +71,7 @@ def document_of(path: Path) -> bytes:
     try:
         with open_bytes(path) as stream:
             content = stream.read(MAX_DOCUMENT_BYTES + 1)
-    except _READ_ERRORS as error:
+    except READ_ERRORS as error:
         raise ValueError(f"the file cannot be read: {error}") from None
     if len(content) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"the file is larger than {MAX_DOCUMENT_BYTES} bytes")
@@ -131,9 +116,3 @@ def _zstandard(raw: IO[bytes], path: Path) -> IO[bytes]:
             str(path), "is packed by Zstandard: install the Python package zstandard, or unpack it"
         ) from None
     return cast("IO[bytes]", module.open(raw, "rb"))
-
-
-def _skip_rest_of_line(stream: IO[bytes]) -> None:
-    chunk = stream.readline(_CHUNK_BYTES)
-    while chunk and not chunk.endswith(b"\n"):
-        chunk = stream.readline(_CHUNK_BYTES)
