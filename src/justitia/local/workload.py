@@ -14,6 +14,7 @@ from typing import Protocol
 
 import openai
 
+from justitia.apportionment import by_largest_remainders
 from justitia.local.agents import Agent, Llm, Task
 from justitia.local.records import InferenceRecord, RunRecord
 
@@ -225,12 +226,7 @@ def _apportion(mix: Mapping[str, float], num_runs: int) -> list[str]:
     total = sum(mix.values())
     if total <= 0 or min(mix.values()) < 0:
         raise ValueError(f"the shares of a mix are >= 0 and not all 0, got {dict(mix)}")
-    exact = {name: num_runs * share / total for name, share in sorted(mix.items())}
-    counts = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
-    for name in by_remainder[: num_runs - sum(counts.values())]:
-        counts[name] += 1
-    return [name for name, count in counts.items() for _ in range(count)]
+    return by_largest_remainders(mix, num_runs)
 
 
 def _bursty_times_s(rng: random.Random, num_runs: int, window_s: float) -> list[float]:

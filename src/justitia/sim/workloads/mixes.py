@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from justitia.apportionment import by_largest_remainders
 from justitia.core.errors import InvalidValueError, shown
 from justitia.sim.workloads.kind import SizeClass
 from justitia.sim.workloads.tables import KINDS
@@ -57,12 +58,7 @@ def apportion(mix: Mapping[str, float], num_runs: int) -> list[str]:
     total = sum(mix.values())
     if not 0 < total < float("inf") or min(mix.values()) < 0:
         raise InvalidValueError("mix", f"must have shares >= 0, not all 0, got {shown(dict(mix))}")
-    exact = {name: num_runs * share / total for name, share in sorted(mix.items())}
-    counts = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
-    for name in by_remainder[: num_runs - sum(counts.values())]:
-        counts[name] += 1
-    return [name for name, count in counts.items() for _ in range(count)]
+    return by_largest_remainders(mix, num_runs)
 
 
 def _kind_name(name: str) -> str:
