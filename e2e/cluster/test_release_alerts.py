@@ -98,8 +98,13 @@ def test_all_targets_are_scraped_and_all_rules_evaluated(prometheus):
 
     wait_until("all rules are evaluated", lambda: not unhealthy(), timeout_s=30, period_s=1)
     assert ALERT in {rule["name"] for rule in prometheus.rules()}
-    engines = prometheus.query(f'justitia:engines_up:count{{pool="{release_pool(prometheus)}"}}')
-    assert [each["value"][1] for each in engines] == ["2"]
+
+    def engines_up():
+        found = prometheus.query(f'justitia:engines_up:count{{pool="{release_pool(prometheus)}"}}')
+        return [each["value"][1] for each in found]
+
+    # A rule that was evaluated before the first scrape is healthy and has recorded nothing.
+    wait_until("both engines are counted", lambda: engines_up() == ["2"], timeout_s=30, period_s=1)
 
 
 def release_pool(prometheus):
