@@ -19,12 +19,13 @@ from justitia_operator.facts import (
     Condition,
     Figures,
     JobRecord,
+    ModelFacts,
     PoolState,
     ProfileFacts,
     Reach,
 )
 from justitia_operator.program import RefProblem
-from justitia_operator.training import Due, is_withheld
+from justitia_operator.training import Due, is_withheld, is_without_effect
 
 #: The policy of the paper, as engines name it.
 POLICY: Final = "justitia"
@@ -57,6 +58,8 @@ class Inputs:
     pool: PoolState | None = None
     figures: Figures | None = None
     last_job: JobRecord | None = None
+    #: The active one, as far as it has been listed.
+    model: ModelFacts | None = None
     #: A training that is due and has no Job yet; ``job_refusal``: why it could not be created.
     due: Due | None = None
     job_refusal: str = ""
@@ -185,7 +188,16 @@ def _has_model(inputs: Inputs, _: Type) -> Verdict | None:
     message = f"model {version[:12]} predicts"
     if inputs.last_job is not None and inputs.last_job.outcome is JobOutcome.FAILED:
         message += f"; the last training failed: {_why(inputs.last_job)}"
+    elif _is_passed_over(inputs.last_job, inputs.model):
+        message += "; the model of the last training is not in use: see `justitia models list`"
     return Verdict(TRUE, Reason.MODEL_ACTIVE, message)
+
+
+def _is_passed_over(job: JobRecord | None, model: ModelFacts | None) -> bool:
+    """Whether the last training ended well and an older model is active."""
+    if job is None or model is None or job.outcome is not JobOutcome.SUCCEEDED:
+        return False
+    return bool(model.published_at and job.started_at) and is_without_effect(job, model)
 
 
 def _has_invalid_profile(inputs: Inputs, _: Type) -> Verdict | None:
@@ -202,7 +214,7 @@ def _withholds_prompts(inputs: Inputs, _: Type) -> Verdict | None:
     return Verdict(
         FALSE,
         Reason.PROMPTS_WITHHELD,
-        "spec.predictor.privacy: with any setting but Text there are no prompts to learn from",
+        "spec.predictor.privacy: with None there are no prompts to learn from",
     )
 
 
@@ -240,7 +252,7 @@ def _published_nothing(inputs: Inputs, _: Type) -> Verdict | None:
     return Verdict(
         FALSE,
         Reason.NOTHING_PUBLISHED,
-        f"Job {job.name} ended well, but the service has no model; see its log",
+        f"Job {job.name} ended well, but no model is active; see its log",
     )
 
 

@@ -98,7 +98,8 @@ MEANINGS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.TRAINING_REFUSED: "The API server refuses to create the training Job (a quota, a"
         " policy, a right that is missing); it is tried again.",
         Reason.TRAINING_FAILED: "The last training Job failed; the message says why.",
-        Reason.NOTHING_PUBLISHED: "The last training Job ended well and published no model.",
+        Reason.NOTHING_PUBLISHED: "The last training Job ended well and no model is active: none"
+        " was published, or it was worse than the mean of finished runs.",
         Reason.PROMPTS_WITHHELD: "The application's privacy setting keeps prompts from the service,"
         " so nothing can be learnt from them.",
         Reason.PROFILE_INVALID: "The PredictorProfile is refused; see its own Ready condition.",

@@ -194,6 +194,9 @@ class Figures:
     prediction_source: str = ""
     model_version: str = ""
     relative_error: float = 0.0
+    #: Of the active model's own predictions alone, and on how many runs that was measured.
+    model_relative_error: float = 0.0
+    model_judged_runs: int = 0
     samples: int = 0
     samples_since_model: int = 0
     #: What the service says of the objective: "met", "missed", "too_few_runs" or "no_objective".

@@ -167,6 +167,7 @@ def _arguments(
         "--max-samples": training.max_samples,
         "--validation-fraction": training.validation_fraction,
         "--seed": training.seed,
+        "--kind": spec.model.kind.trainer_name,
         "--hidden-layers": ",".join(str(width) for width in spec.model.hidden_layers),
         "--max-terms": spec.features.max_terms,
         "--selected-terms": spec.features.selected_terms,

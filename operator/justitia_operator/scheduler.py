@@ -326,6 +326,8 @@ def _read_figures(status: admin_pb2.ApplicationStatus) -> Figures:
         prediction_source=_SOURCES.get(status.prediction_source, ""),
         model_version=status.model_version,
         relative_error=status.prediction_relative_error,
+        model_relative_error=status.model_relative_error,
+        model_judged_runs=status.model_judged_runs,
         samples=status.samples,
         samples_since_model=status.samples_since_model,
         verdict=_VERDICTS.get(status.objective_verdict, ""),

@@ -67,6 +67,7 @@ class Trainer:
             inputs,
             due=due,
             last_job=self._shown(application, trainings.last(application, profile)),
+            model=facts.model,
             job_refusal=trainings.refusal(application),
         )
 

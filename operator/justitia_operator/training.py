@@ -23,7 +23,7 @@ from justitia.resources.profile_status import JobTrigger
 from justitia_operator.facts import ApplicationFacts, Figures, JobRecord, ModelFacts, ProfileFacts
 from justitia_operator.gather import parse_time
 
-#: Runs that must have finished under a model before its error counts as one.
+#: Runs that a model must have given the estimate for before its error counts.
 MIN_JUDGED_RUNS: Final = 20
 _ALIASES: Final = {
     "@hourly": "0 * * * *",
@@ -81,7 +81,7 @@ def decide_training(facts: TrainingFacts) -> Due | None:
 
 def is_withheld(application: ApplicationFacts) -> bool:
     """Whether the service keeps no prompt of the application to learn from."""
-    return application.spec is not None and application.spec.predictor.privacy is not Privacy.TEXT
+    return application.spec is not None and application.spec.predictor.privacy is Privacy.NONE
 
 
 def has_enough(spec: ProfileSpec, figures: Figures) -> bool:
@@ -179,9 +179,9 @@ def _new_samples(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> D
 def _relative_error(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
     when = spec.training.retrain_when
     limit = None if when is None else when.relative_error_above
-    if facts.model is None or limit is None or figures.relative_error <= limit:
+    if facts.model is None or limit is None or figures.model_relative_error <= limit:
         return None
-    if figures.samples_since_model < MIN_JUDGED_RUNS or _is_attempted(facts):
+    if figures.model_judged_runs < MIN_JUDGED_RUNS or _is_attempted(facts):
         return None
     return Due(
         trigger=JobTrigger.RELATIVE_ERROR,
@@ -208,13 +208,17 @@ def _has_begun_since(facts: TrainingFacts, moment: datetime) -> bool:
     return begun is not None and begun >= moment
 
 
-def _is_attempted(facts: TrainingFacts) -> bool:
-    """Whether the last Job began after the active model was published, and so made none."""
-    if facts.last is None:
+def is_without_effect(last: JobRecord | None, model: ModelFacts | None) -> bool:
+    """Whether the last Job began after the active model was published, and so did not make it."""
+    if last is None:
         return False
-    begun = parse_time(facts.last.started_at)
-    published = None if facts.model is None else parse_time(facts.model.published_at)
+    begun = parse_time(last.started_at)
+    published = None if model is None else parse_time(model.published_at)
     return begun is None or published is None or begun >= published
+
+
+def _is_attempted(facts: TrainingFacts) -> bool:
+    return is_without_effect(facts.last, facts.model)
 
 
 def _may_follow(facts: TrainingFacts, trigger: JobTrigger, name: str) -> bool:

@@ -35,8 +35,14 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         del context
         declared = _declared(request.application)
         parts = self._service.parts(request.application.pool, may_create=True)
+        before = parts.pool.applications.get(declared.name)
+        is_other_privacy = before is not None and before.privacy is not declared.privacy
+        if is_other_privacy:  # where that fails, nothing has changed yet
+            await self._service.models.forget_prompts(parts, declared.name)
         parts.pool.apply_application(declared)
         await self._service.journal.committed()
+        if is_other_privacy:  # of runs that ended meanwhile
+            await self._service.models.forget_prompts(parts, declared.name)
         counts = await self._counts(parts, declared.name)
         return _application(parts, declared, _active_weight(parts.pool), counts)
 
@@ -49,6 +55,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         name = require_id("name", request.name)
         parts = self._service.parts(request.pool)
         parts.pool.delete_application(name)
+        parts.pool.models.end(name)
         parts.predictor.deactivate(name)
         await self._service.journal.committed()
         return admin_pb2.DeleteApplicationResponse()
@@ -164,6 +171,7 @@ def _application(
         samples=counts.get(declared.name, SampleCounts()),
         verdict=parts.pool.objectives.verdict(declared.name),
         recent_ratio=parts.pool.objectives.ratio(declared.name),
+        watched=parts.pool.models.of(declared.name),
     )
 
 

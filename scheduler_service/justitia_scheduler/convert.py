@@ -1,6 +1,7 @@
 """From the service's own values to messages of the API; nothing here decides anything."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -12,6 +13,9 @@ from justitia.core.runs import Explanation, RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
 from justitia.privacy_codes import PRIVACY_BY_CODE, PRIVACY_CODES
 from justitia_scheduler.applications import Application, Track
+from justitia_scheduler.model_evidence import HeldOut
+from justitia_scheduler.model_gate import Activation
+from justitia_scheduler.model_watch import Watched
 from justitia_scheduler.objectives import Verdict
 from justitia_scheduler.run_facts import EndedFacts
 from justitia_scheduler.store import ModelRow, SampleCounts, SampleRow
@@ -22,6 +26,12 @@ _SOURCES = {
     Source.HISTORY: common_pb2.ESTIMATE_SOURCE_HISTORY,
     Source.POOL: common_pb2.ESTIMATE_SOURCE_POOL,
     Source.DEFAULT: common_pb2.ESTIMATE_SOURCE_DEFAULT,
+}
+_ACTIVATIONS = {
+    training_pb2.ACTIVATION_UNSPECIFIED: Activation.UNLESS_WORSE,
+    training_pb2.ACTIVATION_UNLESS_WORSE: Activation.UNLESS_WORSE,
+    training_pb2.ACTIVATION_ALWAYS: Activation.ALWAYS,
+    training_pb2.ACTIVATION_NEVER: Activation.NEVER,
 }
 _SOURCES_BACK = {number: source for source, number in _SOURCES.items()}
 _STATES = {
@@ -47,6 +57,16 @@ def privacy_from(number: admin_pb2.Privacy) -> Privacy | None:
     if number == admin_pb2.PRIVACY_UNSPECIFIED:
         return Privacy.TEXT
     return PRIVACY_BY_CODE.get(number)
+
+
+def activation_from(number: training_pb2.Activation) -> Activation | None:
+    """Read what becomes of a model; unknown numbers are None."""
+    return _ACTIVATIONS.get(number)
+
+
+def held_out_from(run: training_pb2.HeldOutRun) -> HeldOut:
+    """Read a run that training held out."""
+    return HeldOut(run_id=run.run_id, cost_kvtt=run.cost_kvtt, predicted_kvtt=run.predicted_kvtt)
 
 
 def virtual_time(ticks: int) -> common_pb2.VirtualTime:
@@ -118,7 +138,8 @@ def tag(view: RunView) -> engine_pb2.Tag:
         virtual_finish=virtual_time(view.finish),
         virtual_start=virtual_time(view.start),
         arrival_sequence=view.sequence,
-        estimate=estimate(view.estimate),
+        # What the run has shown counts for orders by cost too; its source stays (rule K3).
+        estimate=estimate(replace(view.estimate, cost_kvtt=view.cost_kvtt)),
         weight=weight_to_float(view.weight),
     )
 
@@ -152,6 +173,7 @@ def application(
     samples: SampleCounts,
     verdict: Verdict,
     recent_ratio: float | None,
+    watched: Watched,
 ) -> admin_pb2.Application:
     """Write a declared application with what became of its runs."""
     last = track.last_estimate
@@ -172,6 +194,9 @@ def application(
         samples_since_model=samples.since_model,
         objective_verdict=_VERDICTS[verdict],
         fairness_ratio_recent_p90=recent_ratio or 0.0,
+        model_relative_error=watched.errors.mean,
+        model_judged_runs=len(watched.errors),
+        model_expected_relative_error=watched.expected_error,
     )
     return admin_pb2.Application(
         name=value.name,
@@ -210,4 +235,6 @@ def model(row: ModelRow) -> training_pb2.Model:
         samples=row.samples,
         relative_error=row.relative_error,
         is_active=row.is_active,
+        reason=row.reason,
+        activated_at=None if row.activated_at_s is None else timestamp(row.activated_at_s),
     )

@@ -288,7 +288,15 @@ def _finished_one(inference: engine_pb2.FinishedInference, now_s: float) -> Fini
     computed_s = _age_s("computed_s", inference.computed_s) or None  # 0: not measured
     return FinishedFacts(
         run_id=require_id("run_id", inference.run_id),
-        times=InferenceTimes(now_s - arrived, now_s - started, now_s - ended, computed_s),
+        times=InferenceTimes(
+            now_s - arrived, now_s - started, now_s - ended, computed_s, _lesson_kvtt(inference)
+        ),
         has_run=started > ended,
         is_aborted=inference.is_aborted,
     )
+
+
+def _lesson_kvtt(inference: engine_pb2.FinishedInference) -> int | None:
+    """Return its cost; None: an aborted, retried or hedged copy says nothing (rule K2)."""
+    useful_kvtt = _counter("useful_kvtt", inference.useful_kvtt)
+    return None if inference.is_aborted or not useful_kvtt else useful_kvtt

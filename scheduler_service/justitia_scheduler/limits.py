@@ -17,12 +17,15 @@ MAX_ENGINES: Final = 1024
 MAX_WATCHERS: Final = 32
 MAX_APPLICATIONS: Final = 2000
 MAX_MODELS_PER_APPLICATION: Final = 5
+#: Runs that a training may say it has held out: half of the samples that it takes.
+MAX_HELD_OUT: Final = 20_000
 MAX_TICKS_DIGITS: Final = 100
 #: Counters of engines beyond this are no measurements; also fits every integer type on the way.
 MAX_COUNTER_KVTT: Final = 10**18
 #: Ids that wait for a reader that does not read; then it is told so and starts again.
 MAX_PENDING_IDS: Final = 200_000
 _SHOWN_CHARS: Final = 40
+_HASHED_CHARS: Final = "abcdefghijklmnopqrstuvwxyz ?\n"
 
 
 def require_id(field: str, value: str) -> str:
@@ -40,12 +43,19 @@ def require_id(field: str, value: str) -> str:
     return value
 
 
-def require_prompt(value: str) -> str:
+def require_prompt(field: str, value: str) -> str:
     """Return a prompt of at most 1 MiB."""
     size = len(value.encode())
     if size > MAX_PROMPT_BYTES:
+        raise InvalidValueError(field, f"must have at most {MAX_PROMPT_BYTES} bytes, got {size}")
+    return value
+
+
+def require_hashed(field: str, value: str) -> str:
+    """Return a prompt whose words are hashed; what looks like text is refused, and never kept."""
+    if require_prompt(field, value).strip(_HASHED_CHARS):
         raise InvalidValueError(
-            "prompt_text", f"must have at most {MAX_PROMPT_BYTES} bytes, got {size}"
+            field, "must hold hashed words alone: letters a to z, blanks, ? and line ends"
         )
     return value
 

@@ -115,14 +115,41 @@ class Metrics:
         )
         self.underestimated = self._counter(
             "underestimated_runs",
-            f"Runs that got more than {UNDERESTIMATED} times their estimate: they kept their place"
-            " in the order for it",
+            f"Runs that got more than {UNDERESTIMATED} times their first estimate: until rule K2"
+            " raised them they had the place in the order that it gave them",
             by_application=True,
         )
         self.prediction_error = self._histogram(
             "prediction_relative_error_ratio",
             "|estimate - true cost| / true cost of ended runs",
             _ERROR,
+        )
+        self.learned_error = self._histogram(
+            "learned_relative_error_ratio",
+            "|cost that a run was last taken for - true cost| / true cost of ended runs: below"
+            " justitia_prediction_relative_error_ratio where runs teach their cost (rule K2)",
+            _ERROR,
+        )
+        self.reestimates = self._counter(
+            "run_reestimates",
+            "Times that a run's virtual finish moved for what the run itself has shown (rule K2)",
+            by_application=True,
+        )
+        self._make_model_metrics()
+
+    def _make_model_metrics(self) -> None:
+        self.model_info = self._gauge("model_info", "1 for the active model", "version")
+        self.model_error = self._gauge(
+            "model_relative_error_ratio",
+            "Mean relative error of the active model: 'expected' by training, 'recent' on the last"
+            " runs that it gave the first estimate for (20 to 100 of them; absent with fewer)",
+            "kind",
+        )
+        self.published = self._counter(
+            "models_published",
+            "Models that came in sound, 'activated' or only 'stored'",
+            "verdict",
+            by_application=True,
         )
 
     def _make_pool_metrics(self) -> None:

@@ -21,6 +21,7 @@ class TakenChanges:
     engines: list[str]
     flows: list[Flow]
     is_ladder_dirty: bool
+    lessons: list[str]
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class PoolChanges:
     forgotten: list[str] = field(default_factory=list)
     is_pool_dirty: bool = True
     is_ladder_dirty: bool = False
+    #: Applications whose runs taught something inside runs (rule K2), or that are gone.
+    lessons: dict[str, None] = field(default_factory=dict)
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -96,8 +99,15 @@ class PoolChanges:
             engines=list(self.engines),
             flows=self.flows,
             is_ladder_dirty=self.is_ladder_dirty,
+            lessons=list(self.lessons),
         )
-        for emptied in (self.decided, self.ended_runs, self.applications, self.engines):
+        for emptied in (
+            self.decided,
+            self.ended_runs,
+            self.applications,
+            self.engines,
+            self.lessons,
+        ):
             emptied.clear()
         self.flows = []
         self.is_pool_dirty = bool(self.progressed)

@@ -13,7 +13,6 @@ import structlog
 
 from justitia.core.errors import UnknownRunError
 from justitia.core.fairness import FairRatio
-from justitia.core.privacy import Privacy
 from justitia.core.runs import EndedRun, RunState, RunView
 from justitia_scheduler.bounds import DelayBound
 from justitia_scheduler.run_facts import EndedFacts, Ending, EndReason, RunFacts
@@ -147,7 +146,9 @@ class PoolEndings:
             self._pool.metrics.observe(
                 self._pool.metrics.prediction_error, self._pool.name, label, value=error
             )
+        self._pool.models.note_end(view.application, facts, ended.true_cost_kvtt)
         self.bound.note_run(ended.true_cost_kvtt)
+        self._pool.learning.learn(ended)
         self._pool.ladder.learn(
             view.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
         )
@@ -157,7 +158,7 @@ class PoolEndings:
 
     def _sample(self, ended: EndedRun, facts: RunFacts) -> SampleRow:
         # What is declared now counts, not what was when the prompt came.
-        is_allowed = self._pool.application(ended.application).privacy is Privacy.TEXT
+        is_allowed = self._pool.application(ended.application).privacy is facts.prompt_privacy
         return SampleRow(
             pool=self._pool.name,
             application=ended.application,

@@ -245,6 +245,7 @@ class PoolEngines:
             self._note_first_report(run, now_s)
         ratios = pool.core.report(report, now_s=now_s)
         pool.endings.bound.note_delivery(useful, now_s)
+        pool.learning.look(run.run_id for run in report.runs)
         self._note_states(report)
         pool.changes.engines[report.engine_id] = None
         pool.changes.is_pool_dirty = True

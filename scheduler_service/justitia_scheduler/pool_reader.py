@@ -95,6 +95,7 @@ class PoolReader:
             body["prompt_length"],
             int(body["useful_kvtt"]),
             int(body["wasted_kvtt"]),
+            max(0, int(body.get("learned_kvtt", 0))),
         )
         facts = RunFacts(str(body["requested"]), arrived_wall_s, clocks.monotonic_s())
         facts.client_kvtt = body["client_kvtt"]

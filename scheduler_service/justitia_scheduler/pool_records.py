@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 
 class PoolRecords:
-    """Reads and writes the records of one pool: pool, ladder, app, run, ended, flow, engine."""
+    """Reads and writes one pool: pool, ladder, lessons, app, run, ended, flow, engine."""
 
     def __init__(self, pool: PoolService) -> None:
         self._pool = pool
@@ -67,6 +67,7 @@ class PoolRecords:
             engines=[*here, *self.left, *self.engines],
             flows=[],
             is_ladder_dirty=True,
+            lessons=pool.learning.applications(),
         )
         await self._put(everything, into)
         self._put_pool(into)
@@ -96,6 +97,7 @@ class PoolRecords:
         if taken.is_ladder_dirty:
             self._put_ladder(into)
         await _in_slices(self._put_application, taken.applications, into)
+        await _in_slices(self._put_lessons, taken.lessons, into)
         await _in_slices(self._put_ended, taken.ended, into)
         await _in_slices(self._put_run, taken.runs, into)
 
@@ -124,6 +126,14 @@ class PoolRecords:
             into.deletes.append(self._key("app", name))
         else:
             into.puts[self._key("app", name)] = application.to_record()
+
+    def _put_lessons(self, application: str, into: Transaction) -> None:
+        lessons = self._pool.learning.lessons(application)
+        key = self._key("lessons", application)
+        if lessons is None:
+            into.deletes.append(key)
+        else:
+            into.puts[key] = lessons
 
     def _put_engine(self, engine_id: str, into: Transaction) -> None:
         """Write an engine that is here or may come back; another one is forgotten."""
@@ -164,6 +174,7 @@ class PoolRecords:
             "client_kvtt": facts.client_kvtt,
             "useful_kvtt": view.useful_kvtt,
             "wasted_kvtt": view.wasted_kvtt,
+            "learned_kvtt": view.learned_kvtt,
             "ends_when_idle": facts.ends_when_idle,
             "counters": {**facts.counters, **_counters_of(run_id, accounts)},
         }
@@ -212,6 +223,7 @@ class PoolRecords:
             pool.ended.add(ended)
         for means in reader.ladders():
             pool.ladder.restore(*means)
+        reader.read("lessons", lambda key, body: pool.learning.restore(key[2], body))
         self.engines = reader.engines()
         for run_id, facts in reader.facts.items():
             pool.open_facts(pool.core.run(run_id), facts)

@@ -13,7 +13,6 @@ import structlog
 from justitia.core.errors import RunExistsError
 from justitia.core.estimates import Source
 from justitia.core.pool import Clock, Pool
-from justitia.core.privacy import Privacy
 from justitia.core.runs import RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
 from justitia_scheduler.applications import Application, Track
@@ -21,10 +20,12 @@ from justitia_scheduler.backlog import Backlog
 from justitia_scheduler.clocks import Clocks
 from justitia_scheduler.limits import MAX_APPLICATIONS
 from justitia_scheduler.metrics import Metrics
+from justitia_scheduler.model_watch import ModelWatch
 from justitia_scheduler.outcomes import CallError, Outcome
 from justitia_scheduler.pool_changes import PoolChanges
 from justitia_scheduler.pool_endings import PoolEndings
 from justitia_scheduler.pool_estimates import PoolEstimates, Predicted
+from justitia_scheduler.pool_learning import PoolLearning
 from justitia_scheduler.pool_objectives import PoolObjectives
 from justitia_scheduler.run_facts import (
     EndedRuns,
@@ -59,6 +60,7 @@ class PoolOptions:
     default_cost_kvtt: int = 1_000_000
     max_open_runs: int = 100_000
     clock: Clock = Clock.DELIVERED
+    is_learning: bool = True
 
 
 class PoolService:
@@ -85,6 +87,8 @@ class PoolService:
         self.held_prompt_bytes = 0
         self.endings = PoolEndings(self)
         self.objectives = PoolObjectives(self)
+        self.learning = PoolLearning(self)
+        self.models = ModelWatch(self)
         metrics.begin_pool(name)
 
     # -- applications ------------------------------------------------------------------------------
@@ -112,6 +116,7 @@ class PoolService:
         if self.applications.pop(name, None) is None:
             return
         self.ladder.forget(name)
+        self.learning.forget(name)
         track = self.tracks.pop(name, None)
         if track is not None and track.num_open:
             self.tracks[name] = Track(num_by_state=track.num_by_state)
@@ -124,11 +129,12 @@ class PoolService:
         """Rule V5; that all runs of it have their new tags in the journal, nobody waits for."""
         weight = self.application(name).weight
         changed = [view.run_id for view in self.core.reweigh(name, weight)]
-        self.backlog.add(self._note_reweighed, changed)
+        self.backlog.add(self.note_moved, changed)
         for listener in self.listeners:
             listener.settings_changed()
 
-    def _note_reweighed(self, run_id: str) -> None:
+    def note_moved(self, run_id: str) -> None:
+        """The F of an open run has moved and nobody waits for it: to be journalled and told."""
         if run_id in self.core:
             self.changes.progress(run_id)
             self._tell(run_id, has_new_tag=True)
@@ -160,9 +166,9 @@ class PoolService:
 
     def wants_prediction(self, order: RunOrder) -> bool:
         """Whether a model may look at the prompt, and could say something new."""
-        if not order.prompt_text or order.client_kvtt is not None:
+        if order.client_kvtt is not None:
             return False
-        if self.application(order.application).privacy is not Privacy.TEXT:
+        if not order.prompt_for(self.application(order.application).privacy):
             return False
         is_open = order.run_id in self.core
         return not is_open or self._is_provisional(order.run_id)
@@ -270,14 +276,16 @@ class PoolService:
         facts.client_kvtt = (
             order.client_kvtt if order.client_kvtt is not None else facts.client_kvtt
         )
-        if facts.prompt_text or not order.prompt_text or served.privacy is not Privacy.TEXT:
+        prompt = order.prompt_for(served.privacy)
+        if facts.prompt_text or not prompt:
             return
-        size = len(order.prompt_text.encode())
+        size = len(prompt.encode())
         if self.held_prompt_bytes + size > MAX_HELD_PROMPT_BYTES:
             self.metrics.count(self.metrics.samples_dropped, self.name)
             return
         self.held_prompt_bytes += size
-        facts.prompt_text, facts.prompt_bytes = order.prompt_text, size
+        facts.prompt_text, facts.prompt_bytes = prompt, size
+        facts.prompt_privacy = served.privacy
 
     # -- views -------------------------------------------------------------------------------------
 

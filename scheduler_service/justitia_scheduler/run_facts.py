@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from justitia.core.estimates import Estimate, Source
+from justitia.core.privacy import Privacy
 from justitia.core.runs import RunState, RunView
 from justitia.core.units import NanoWeight, Ticks
 
@@ -32,11 +33,16 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunOrder:
-    """A wish to open a run, checked; clients send a prompt's text, engines its length."""
+    """A wish to open a run, checked.
+
+    Clients send a prompt's text, or its words hashed, or its length; engines its length in tokens.
+    """
 
     run_id: str
     application: str = ""
     prompt_text: str = ""
+    hashed_prompt: str = ""
+    prompt_chars: int = 0
     client_kvtt: float | None = None
     prompt_tokens: int | None = None
     is_from_engine: bool = False
@@ -47,7 +53,17 @@ class RunOrder:
         """Length for the pool's history, in tokens; of a text: its characters / 4."""
         if self.prompt_tokens is not None:
             return self.prompt_tokens
-        return len(self.prompt_text) // 4 if self.prompt_text else None
+        chars = len(self.prompt_text) or len(self.hashed_prompt) or self.prompt_chars
+        return chars // 4 if chars else None
+
+    def prompt_for(self, privacy: Privacy) -> str:
+        """What of the prompt an application of this setting may look at and keep."""
+        match privacy:
+            case Privacy.TEXT:
+                return self.prompt_text
+            case Privacy.HASHED:
+                return self.hashed_prompt
+        return ""
 
 
 @dataclass(slots=True)
@@ -81,14 +97,24 @@ class RunFacts:
     client_kvtt: float | None = None
     prompt_text: str = ""
     prompt_bytes: int = 0
+    #: Under which setting ``prompt_text`` was kept: it is text, or hashed words.
+    prompt_privacy: Privacy = Privacy.NONE
     last_end_s: float | None = None
     num_aborted: int = 0
     ends_when_idle: bool = False
     is_underestimated: bool = False
+    #: What the active model said at the start, where its word was taken; empty version: it was not.
+    model_version: str = ""
+    model_kvtt: int = 0
     #: Application that the run is served in, as in the core.
     served: str = ""
     ending: Ending | None = None
     counters: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+
+    def note_model(self, estimate: Estimate) -> None:
+        """Keep what a model said first; what is learnt inside the run later replaces it nowhere."""
+        if not self.model_version:
+            self.model_version, self.model_kvtt = estimate.model_version, estimate.cost_kvtt
 
 
 @dataclass(kw_only=True, slots=True)

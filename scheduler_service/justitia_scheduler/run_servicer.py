@@ -10,7 +10,13 @@ from justitia.core.estimates import require_cost_kvtt
 from justitia.core.units import Ticks
 from justitia_scheduler import convert
 from justitia_scheduler.answering import Context, answered
-from justitia_scheduler.limits import page_size, parse_ticks, require_id, require_prompt
+from justitia_scheduler.limits import (
+    page_size,
+    parse_ticks,
+    require_hashed,
+    require_id,
+    require_prompt,
+)
 from justitia_scheduler.pools import PoolService
 from justitia_scheduler.run_facts import RunOrder
 from justitia_scheduler.run_messages import run_message
@@ -96,7 +102,9 @@ def _order(request: run_pb2.StartRunRequest) -> RunOrder:
     return RunOrder(
         run_id=require_id("run_id", request.run_id) if request.run_id else new_run_id(),
         application=require_id("application", request.application) if request.application else "",
-        prompt_text=require_prompt(request.prompt_text),
+        prompt_text=require_prompt("prompt_text", request.prompt_text),
+        hashed_prompt=require_hashed("hashed_prompt", request.hashed_prompt),
+        prompt_chars=max(0, request.prompt_chars),
         client_kvtt=cost_kvtt,
     )
 

@@ -8,19 +8,21 @@ from typing import Any, Final
 
 import structlog
 
-from justitia.predictor import artefact as artefacts
+from justitia.core.estimates import Source
 from justitia.predictor.serving import PredictorService
 from justitia_scheduler.clocks import Clocks
 from justitia_scheduler.engine_session import EngineSessions
 from justitia_scheduler.journal import Journal
-from justitia_scheduler.limits import MAX_MODELS_PER_APPLICATION, MAX_POOLS, require_id
+from justitia_scheduler.limits import MAX_POOLS, require_id
 from justitia_scheduler.metrics import Metrics
+from justitia_scheduler.model_keeper import ModelKeeper
 from justitia_scheduler.outcomes import CallError, Outcome
 from justitia_scheduler.pool_engines import PoolEngines
 from justitia_scheduler.pool_records import PoolRecords
 from justitia_scheduler.pools import PoolOptions, PoolService
 from justitia_scheduler.run_facts import EndedFacts, RunOrder
-from justitia_scheduler.store import Key, Loaded, ModelRow, Store, Transaction, WriteError
+from justitia_scheduler.sample_retention import SampleRetention
+from justitia_scheduler.store import Key, Loaded, ModelRow, Store, Transaction
 from justitia_scheduler.watching import RunWatchers
 
 _TICK_S: Final = 0.05
@@ -47,6 +49,7 @@ class ServiceOptions:
     pools: tuple[str, ...] = ("default",)
     default_pool: str = "default"
     prediction_deadline_s: float = 0.005
+    sample_retention_s: float = 90 * 86400.0
 
 
 class SchedulerService:
@@ -71,8 +74,10 @@ class SchedulerService:
         self._parts: dict[str, PoolParts] = {}
         self._store = store
         self.journal = Journal(store, self, self.metrics, self.clocks)
+        self.models = ModelKeeper(store, self.journal, self.clocks, self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
         self._time: asyncio.Task[None] | None = None
+        self._retention: asyncio.Task[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -90,13 +95,19 @@ class SchedulerService:
         if loaded.troubles:
             self.journal.replace_all()
         self._time = asyncio.create_task(self._housekeeping(), name="housekeeping")
-        self._tasks = [asyncio.create_task(self.journal.run(), name="journal"), self._time]
+        self._retention = asyncio.create_task(self._retain().run(), name="retention")
+        self._tasks = [
+            asyncio.create_task(self.journal.run(), name="journal"),
+            self._time,
+            self._retention,
+        ]
 
     async def stop(self) -> None:
         """End what is ending, flush the journal, release everything."""
         self.begin_stop()
-        if self._time is not None:
-            self._time.cancel()
+        for task in (self._time, self._retention):
+            if task is not None:
+                task.cancel()
         self.journal.begin_close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for parts in self._parts.values():
@@ -130,15 +141,15 @@ class SchedulerService:
 
     async def _activate_all(self, models: Sequence[ModelRow]) -> None:
         for row in models:
-            try:
-                model = await asyncio.to_thread(
-                    artefacts.from_bytes, row.artefact, application=row.application
-                )
-                self.parts(row.pool).predictor.activate(model)
-            except (artefacts.ArtefactError, CallError) as error:
-                _log.error(
-                    "a stored model is left out", application=row.application, error=str(error)
-                )
+            if row.pool in self._parts:
+                await self.models.restore(self.parts(row.pool), row)
+            else:
+                _log.error("a model of no pool is left out", application=row.application)
+
+    def _retain(self) -> SampleRetention:
+        return SampleRetention(
+            self._store, self.journal, self.clocks, retention_s=self.options.sample_retention_s
+        )
 
     async def _housekeeping(self) -> None:
         num_ticks = 0
@@ -259,14 +270,16 @@ class SchedulerService:
             before_s = self.clocks.monotonic_s()
             prediction = await parts.predictor.predict_within(
                 order.application,
-                order.prompt_text,
+                order.prompt_for(pool.application(order.application).privacy),
                 deadline_s=self.options.prediction_deadline_s,
             )
             metrics.observe(metrics.predictions, value=self.clocks.monotonic_s() - before_s)
             if prediction is None:
                 metrics.count(metrics.missed_predictions)
         before_s = self.clocks.monotonic_s()
-        pool.start_run(order, prediction)
+        view = pool.start_run(order, prediction)
+        if view.estimate.source is Source.MODEL:
+            pool.facts[order.run_id].note_model(view.estimate)
         metrics.observe(metrics.decisions, "start_run", value=self.clocks.monotonic_s() - before_s)
         await self.journal.committed()
 
@@ -275,44 +288,6 @@ class SchedulerService:
         ended = await parts.pool.endings.end_run(run_id)
         await self.journal.committed()
         return ended
-
-    async def publish_model(self, parts: PoolParts, application: str, artefact: bytes) -> ModelRow:
-        """Check a model off the loop, store it, make it the active one.
-
-        Raises:
-            ArtefactError: it is damaged, another application's, or does not answer its own test.
-            CallError: the store refuses it.
-        """
-        model = await asyncio.to_thread(artefacts.from_bytes, artefact, application=application)
-        error = model.metrics.mean_relative_error
-        row = ModelRow(
-            pool=parts.pool.name,
-            application=application,
-            version=model.version,
-            published_at_s=self.clocks.wall_s(),
-            samples=model.metrics.num_samples,
-            relative_error=0.0 if error is None else error,
-            is_active=True,
-            artefact=artefact,
-        )
-        # An older model of a deleted application of this name goes before this one comes.
-        await self.journal.committed()
-        try:
-            await self.journal.call(self._store.put_model, row, keep=MAX_MODELS_PER_APPLICATION)
-        except WriteError as refusal:
-            raise CallError(Outcome.STOPPING, f"artefact: cannot be stored: {refusal}") from refusal
-        parts.predictor.activate(model)
-        # What the models before it got wrong is no mark of this one.
-        parts.pool.track(application).relative_errors.clear()
-        return row
-
-    async def models(
-        self, pool: str, application: str, *, has_artefacts: bool = False
-    ) -> list[ModelRow]:
-        """Stored models of a pool, or of one application."""
-        return await self.journal.call(
-            self._store.models, pool, application, has_artefacts=has_artefacts
-        )
 
     def store(self) -> Store:
         """The store, for reads in the journal's thread."""

@@ -63,6 +63,11 @@ class Settings(ProcessSettings):
         description="What makes virtual time grow: 'delivered' useful service, true whatever an"
         " engine is bound by, or KV 'capacity' x steps, the paper's.",
     )
+    learning: Literal["on", "off"] = Field(
+        "on",
+        description="Whether what a run's own finished inferences show moves its place in the order"
+        " (rule K2); 'off': the first estimate holds to its end, as in the paper.",
+    )
     default_cost_kvtt: int = Field(
         1_000_000,
         ge=1,
@@ -82,6 +87,13 @@ class Settings(ProcessSettings):
         le=10,
         description="Seconds that StartRun waits for a prediction; more than a few milliseconds"
         " would delay the run that it is for.",
+    )
+    sample_retention_s: float = Field(
+        90 * 86400.0,
+        ge=0,
+        le=100 * 366 * 86400.0,
+        description="Seconds that a finished run is kept as a sample, with what its application's"
+        " privacy allows of its prompt; 0: until newer ones take its place.",
     )
     tls_cert: Path | None = Field(None, description="PEM file of the server's certificate chain.")
     tls_key: Path | None = Field(None, description="PEM file of its private key.")
@@ -122,6 +134,7 @@ class Settings(ProcessSettings):
             default_cost_kvtt=self.default_cost_kvtt,
             max_open_runs=self.max_open_runs,
             clock=Clock(self.clock),
+            is_learning=self.learning == "on",
         )
 
     def service_options(self) -> ServiceOptions:
@@ -132,6 +145,7 @@ class Settings(ProcessSettings):
             pools=tuple(names),
             default_pool=self.default_pool,
             prediction_deadline_s=self.prediction_deadline_s,
+            sample_retention_s=self.sample_retention_s,
         )
 
 

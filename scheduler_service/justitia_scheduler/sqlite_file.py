@@ -68,6 +68,8 @@ def open_database(database: str | Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         # With WAL, NORMAL would lose the last commits in a power cut; StartRun promises more.
         connection.execute("PRAGMA synchronous=FULL")
+        # What is deleted may be somebody's prompt: it is overwritten, not only unlinked.
+        connection.execute("PRAGMA secure_delete=ON")
         connection.executescript(SCHEMA)
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     except BaseException:

@@ -12,6 +12,7 @@ from typing import IO, Final
 from justitia_scheduler.sqlite_file import lock_file, open_database, open_file
 from justitia_scheduler.sqlite_tables import (
     MODEL_COLUMNS,
+    MODELS,
     SAMPLE_COLUMNS,
     dump,
     model_row,
@@ -28,8 +29,10 @@ from justitia_scheduler.store import (
     WriteError,
 )
 
-#: Newest samples that stay, over all pools, and bytes that they may take: prompts are of any size.
+#: Newest samples that stay, over all pools and of one application (more no training takes), and
+#: bytes that they may take: prompts are of any size.
 MAX_SAMPLES: Final = 200_000
+MAX_SAMPLES_PER_APPLICATION: Final = 20_000
 MAX_SAMPLE_BYTES: Final = 1 << 30
 _PRUNE_EVERY_SAMPLES: Final = 1000
 _PRUNE_EVERY_CHARS: Final = 64 << 20
@@ -73,7 +76,7 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO records VALUES (?, ?)",
                 [(dump(key), dump(body)) for key, body in transaction.puts.items()],
             )
-            for table in ("samples", "models"):
+            for table in ("samples", "models", "verdicts"):
                 connection.executemany(
                     f"DELETE FROM {table} WHERE pool = ? AND application = ?",  # noqa: S608
                     transaction.forgotten,
@@ -91,17 +94,54 @@ class SqliteStore:
         )
         return [(row[0], sample_row(row[1:])) for row in rows]
 
+    def newest_samples(
+        self, pool: str, application: str, *, before: int, limit: int
+    ) -> list[tuple[int, SampleRow]]:
+        """Read a page of an application's samples, newest first."""
+        rows = self._connected().execute(
+            f"SELECT id, {SAMPLE_COLUMNS} FROM samples WHERE pool = ? AND application = ?"  # noqa: S608
+            " AND id < ? ORDER BY id DESC LIMIT ?",
+            (pool, application, before, limit),
+        )
+        return [(row[0], sample_row(row[1:])) for row in rows]
+
     def sample_counts(self, pool: str, application: str = "") -> dict[str, SampleCounts]:
         """Count samples by application; reads indices alone, some 20 ms with ``MAX_SAMPLES``."""
         rows = self._connected().execute(
             "SELECT s.application, count(*),"
-            " coalesce(sum(s.finished_at_s > coalesce(m.published_at_s, 0)), 0)"
+            " coalesce(sum(s.finished_at_s > coalesce(v.activated_at_s, m.published_at_s, 0)), 0)"
             " FROM samples s INDEXED BY samples_by_time LEFT JOIN models m"
             " ON m.pool = s.pool AND m.application = s.application AND m.is_active"
+            " LEFT JOIN verdicts v ON v.pool = m.pool AND v.application = m.application"
+            " AND v.version = m.version"
             " WHERE s.pool = ? AND (? = '' OR s.application = ?) GROUP BY s.application",
             (pool, application, application),
         )
         return {name: SampleCounts(total=total, since_model=new) for name, total, new in rows}
+
+    def drop_samples(self, *, before_s: float) -> int:
+        """Delete samples by age, or raise ``WriteError``."""
+        with self._writing() as connection:
+            dropped = connection.execute(
+                "DELETE FROM samples WHERE finished_at_s < ?", (before_s,)
+            ).rowcount
+        self._scrub()
+        return dropped
+
+    def forget_prompts(self, pool: str, application: str) -> None:
+        """Delete prompts and models of an application, or raise ``WriteError``."""
+        ours = "pool = ? AND application = ?"
+        with self._writing() as connection:
+            connection.execute(
+                f"UPDATE samples SET prompt_text = '' WHERE {ours}",  # noqa: S608
+                (pool, application),
+            )
+            for table in ("models", "verdicts"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE {ours}",  # noqa: S608
+                    (pool, application),
+                )
+        self._scrub()
 
     def put_model(self, model: ModelRow, *, keep: int) -> None:
         """Store a model, or raise ``WriteError``."""
@@ -121,12 +161,9 @@ class SqliteStore:
                     "UPDATE models SET is_active = 0 WHERE pool = ? AND application = ?", name
                 )
             connection.execute("INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?,?)", row)
-            connection.execute(
-                "DELETE FROM models WHERE pool = ? AND application = ? AND version NOT IN"
-                " (SELECT version FROM models WHERE pool = ? AND application = ?"
-                "  ORDER BY is_active DESC, published_at_s DESC LIMIT ?)",
-                (*name, *name, keep),
-            )
+            verdict = (*name, model.version, model.reason, model.activated_at_s)
+            connection.execute("INSERT OR REPLACE INTO verdicts VALUES (?,?,?,?,?)", verdict)
+            _prune_models(connection, name, keep)
 
     def models(
         self, pool: str, application: str = "", *, has_artefacts: bool = False
@@ -134,11 +171,16 @@ class SqliteStore:
         """Read models, oldest first; without their artefacts, which are large, unless asked for."""
         columns = MODEL_COLUMNS if has_artefacts else MODEL_COLUMNS.replace("artefact", "x''")
         rows = self._connected().execute(
-            f"SELECT {columns} FROM models WHERE pool = ?"  # noqa: S608
+            f"SELECT {columns} FROM {MODELS} WHERE pool = ?"  # noqa: S608
             " AND (? = '' OR application = ?) ORDER BY published_at_s",
             (pool, application, application),
         )
         return [model_row(row) for row in rows]
+
+    def _scrub(self) -> None:
+        """Leave nothing of what was deleted in the log of writes beside the file either."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Release the file and its lock; closing twice is no error."""
@@ -182,8 +224,32 @@ class SqliteStore:
             _prune(connection)
 
 
+def _prune_models(connection: sqlite3.Connection, name: tuple[str, str], keep: int) -> None:
+    """Drop old models; never the active one, nor the one before it: the way back."""
+    ours = "pool = ? AND application = ?"
+    connection.execute(
+        f"DELETE FROM models WHERE {ours} AND NOT is_active"  # noqa: S608
+        f" AND version NOT IN (SELECT version FROM models WHERE {ours}"
+        "  ORDER BY published_at_s DESC LIMIT ?)"
+        f" AND version NOT IN (SELECT version FROM verdicts WHERE {ours}"
+        "  AND activated_at_s IS NOT NULL ORDER BY activated_at_s DESC LIMIT 2)",
+        (*name, *name, keep, *name),
+    )
+    connection.execute(
+        f"DELETE FROM verdicts WHERE {ours}"  # noqa: S608
+        f" AND version NOT IN (SELECT version FROM models WHERE {ours})",
+        (*name, *name),
+    )
+
+
 def _prune(connection: sqlite3.Connection) -> None:
     """Drop the oldest samples until number and bytes are within their limits."""
+    connection.execute(
+        "DELETE FROM samples WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER"
+        " (PARTITION BY pool, application ORDER BY id DESC) AS place FROM samples)"
+        " WHERE place > ?)",
+        (MAX_SAMPLES_PER_APPLICATION,),
+    )
     connection.execute(
         "DELETE FROM samples WHERE id <= (SELECT max(id) FROM samples) - ?", (MAX_SAMPLES,)
     )

@@ -21,13 +21,19 @@ CREATE TABLE IF NOT EXISTS models (
     pool TEXT NOT NULL, application TEXT NOT NULL, version TEXT NOT NULL,
     published_at_s REAL NOT NULL, samples INTEGER NOT NULL, relative_error REAL NOT NULL,
     is_active INTEGER NOT NULL, artefact BLOB NOT NULL, PRIMARY KEY (pool, application, version));
+CREATE TABLE IF NOT EXISTS verdicts (
+    pool TEXT NOT NULL, application TEXT NOT NULL, version TEXT NOT NULL, reason TEXT NOT NULL,
+    activated_at_s REAL, PRIMARY KEY (pool, application, version)) WITHOUT ROWID;
 """
 SAMPLE_COLUMNS: Final = (
     "pool, application, run_id, prompt_text, cost_kvtt, num_inferences, finished_at_s"
 )
 MODEL_COLUMNS: Final = (
-    "pool, application, version, published_at_s, samples, relative_error, is_active, artefact"
+    "pool, application, version, published_at_s, samples, relative_error, is_active, artefact,"
+    " coalesce(reason, ''), activated_at_s"
 )
+#: A table of its own: what releases without it wrote, and write, stays readable to both.
+MODELS: Final = "models LEFT JOIN verdicts USING (pool, application, version)"
 
 
 def dump(value: object) -> str:
@@ -64,7 +70,8 @@ def sample_values(sample: SampleRow) -> tuple[Any, ...]:
 
 def model_row(row: tuple[Any, ...]) -> ModelRow:
     """Read ``MODEL_COLUMNS``."""
-    pool, application, version, published_at_s, samples, relative_error, is_active, artefact = row
+    pool, application, version, published_at_s, samples, relative_error, *rest = row
+    is_active, artefact, reason, activated_at_s = rest
     return ModelRow(
         pool=pool,
         application=application,
@@ -74,6 +81,8 @@ def model_row(row: tuple[Any, ...]) -> ModelRow:
         relative_error=relative_error,
         is_active=bool(is_active),
         artefact=bytes(artefact),
+        reason=reason,
+        activated_at_s=activated_at_s,
     )
 
 
@@ -88,11 +97,18 @@ def read_all(connection: sqlite3.Connection) -> Loaded:
     models: list[ModelRow] = []
     for row in _rows(
         connection,
-        f"SELECT {MODEL_COLUMNS} FROM models WHERE is_active",  # noqa: S608
+        f"SELECT {MODEL_COLUMNS} FROM {_models(connection)} WHERE is_active",  # noqa: S608
     ):
         with contextlib.suppress(ValueError, TypeError):
             models.append(model_row(row))
     return Loaded(records=records, models=models)
+
+
+def _models(connection: sqlite3.Connection) -> str:
+    """Name the tables of models in a file that an older release may have written."""
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'verdicts'").fetchone()
+    no_verdicts = "(SELECT *, NULL AS reason, NULL AS activated_at_s FROM models)"
+    return MODELS if known else no_verdicts
 
 
 def _rows(connection: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:

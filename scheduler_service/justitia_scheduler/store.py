@@ -36,7 +36,11 @@ class SampleRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRow:
-    """One published model."""
+    """One published model.
+
+    ``reason``: why it was, or was not, made the active one; ``activated_at_s``: when it was for the
+    last time, None: never.
+    """
 
     pool: str
     application: str
@@ -46,11 +50,13 @@ class ModelRow:
     relative_error: float
     is_active: bool
     artefact: bytes = field(repr=False)
+    reason: str = ""
+    activated_at_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleCounts:
-    """Samples of an application; ``since_model``: finished after its active model was published."""
+    """Samples of an application; ``since_model``: finished since its active model was activated."""
 
     total: int = 0
     since_model: int = 0
@@ -99,11 +105,25 @@ class Store(Protocol):
     ) -> list[tuple[int, SampleRow]]:
         """Read up to ``limit`` samples with their serial numbers, oldest first."""
 
+    def newest_samples(
+        self, pool: str, application: str, *, before: int, limit: int
+    ) -> list[tuple[int, SampleRow]]:
+        """Read up to ``limit`` samples of an application, newest first."""
+
     def sample_counts(self, pool: str, application: str = "") -> dict[str, SampleCounts]:
         """Count the samples of each application of a pool, or of one, that has any."""
 
+    def drop_samples(self, *, before_s: float) -> int:
+        """Delete samples of runs that finished before a moment; returns how many."""
+
+    def forget_prompts(self, pool: str, application: str) -> None:
+        """Delete what an application's prompts left: the text of its samples, and its models."""
+
     def put_model(self, model: ModelRow, *, keep: int) -> None:
-        """Store a model, active if it says so; only the newest ``keep`` of its application stay."""
+        """Store a model; it alone is active if it says so.
+
+        Of an application's models stay the newest ``keep``, and the two that were activated last.
+        """
 
     def models(
         self, pool: str, application: str = "", *, has_artefacts: bool = False

@@ -1,20 +1,29 @@
 """TrainingService: translate, check, call, translate."""
 
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, TypeAlias
 
 from justitia.api.v1 import training_pb2, training_pb2_grpc
 from justitia.core.errors import InvalidValueError
+from justitia.core.estimates import is_usable_cost
 from justitia.core.limits import MAX_ARTEFACT_BYTES
 from justitia_scheduler import convert
 from justitia_scheduler.answering import Context, answered, streamed
-from justitia_scheduler.limits import require_id
+from justitia_scheduler.limits import MAX_HELD_OUT, require_id
+from justitia_scheduler.model_evidence import HeldOut
+from justitia_scheduler.model_keeper import Publication
 from justitia_scheduler.outcomes import CallError, Outcome
-from justitia_scheduler.service import SchedulerService
+from justitia_scheduler.service import PoolParts, SchedulerService
 from justitia_scheduler.store import ModelRow
 
 #: Samples of one read: at most 1 MiB of prompt each.
 _PAGE: Final = 50
+
+OfApplication: TypeAlias = (
+    training_pb2.PublishModelRequest
+    | training_pb2.ActivateModelRequest
+    | training_pb2.DeactivateModelRequest
+)
 
 
 class TrainingServicer(training_pb2_grpc.TrainingServiceServicer):
@@ -51,14 +60,52 @@ class TrainingServicer(training_pb2_grpc.TrainingServiceServicer):
     async def PublishModel(
         self, request: training_pb2.PublishModelRequest, context: Context
     ) -> training_pb2.Model:
-        """Store a model and make it the active one."""
-        del context
+        """Store a model, and make it the active one unless it is worse."""
         application = require_id("application", request.application)
         if not 1 <= len(request.artefact) <= MAX_ARTEFACT_BYTES:
             raise InvalidValueError(
                 "artefact",
                 f"must have 1 to {MAX_ARTEFACT_BYTES} bytes, got {len(request.artefact)}",
             )
+        activation = convert.activation_from(request.activation)
+        if activation is None:
+            raise InvalidValueError("activation", f"is unknown: {request.activation}")
+        publication = Publication(
+            application=application,
+            artefact=request.artefact,
+            activation=activation,
+            held_out=_held_out(request.held_out),
+            caller=context.peer(),
+        )
+        row = await self._service.models.publish(self._declaring(request), publication)
+        return convert.model(row)
+
+    @answered
+    async def ActivateModel(
+        self, request: training_pb2.ActivateModelRequest, context: Context
+    ) -> training_pb2.Model:
+        """Make a stored model the active one."""
+        row = await self._service.models.activate(
+            self._declaring(request),
+            request.application,
+            request.version,
+            caller=context.peer(),
+        )
+        return convert.model(row)
+
+    @answered
+    async def DeactivateModel(
+        self, request: training_pb2.DeactivateModelRequest, context: Context
+    ) -> training_pb2.DeactivateModelResponse:
+        """Leave an application without an active model."""
+        row = await self._service.models.deactivate(
+            self._declaring(request), request.application, caller=context.peer()
+        )
+        return training_pb2.DeactivateModelResponse(version="" if row is None else row.version)
+
+    def _declaring(self, request: OfApplication) -> PoolParts:
+        """Find the pool that declares the application of a call."""
+        application = require_id("application", request.application)
         parts = self._service.parts(request.pool)
         if application not in parts.pool.applications:
             raise CallError(
@@ -66,8 +113,7 @@ class TrainingServicer(training_pb2_grpc.TrainingServiceServicer):
                 f"application: {application!r} is not declared in pool {parts.pool.name!r};"
                 " declare it with `justitia apply`",
             )
-        row = await self._service.publish_model(parts, application, request.artefact)
-        return convert.model(row)
+        return parts
 
     @answered
     async def GetModel(
@@ -101,4 +147,16 @@ class TrainingServicer(training_pb2_grpc.TrainingServiceServicer):
         self, pool: str, application: str, *, has_artefacts: bool = False
     ) -> list[ModelRow]:
         name = self._service.parts(pool).pool.name
-        return await self._service.models(name, application, has_artefacts=has_artefacts)
+        return await self._service.models.stored(name, application, has_artefacts=has_artefacts)
+
+
+def _held_out(runs: Sequence[training_pb2.HeldOutRun]) -> list[HeldOut]:
+    if len(runs) > MAX_HELD_OUT:
+        raise InvalidValueError("held_out", f"must have at most {MAX_HELD_OUT}, got {len(runs)}")
+    for index, run in enumerate(runs):
+        for name in ("cost_kvtt", "predicted_kvtt"):
+            if not is_usable_cost(value := getattr(run, name)):
+                raise InvalidValueError(
+                    f"held_out[{index}].{name}", f"must be finite and > 0, got {value!r}"
+                )
+    return [convert.held_out_from(run) for run in runs]

@@ -72,6 +72,10 @@ def test_version_is_the_packages(justitia):
             "error: no scheduler service answers at 127.0.0.1:1",
         ),
         (("train", "--recordings", "absent.gz"), "`justitia record` makes it"),
+        (
+            ("train", "--kind", "tree"),
+            "--kind: must be one of gaussian-process, network, got 'tree'",
+        ),
         (("bench", "--policies", "lottery"), "must be one of fcfs, justitia, parrot, sjf, srjf"),
         (("bench", "--policies", " , "), "name at least one of fcfs, justitia, parrot"),
         (("bench", "--policies", "vtc,fcfs,vtc"), "names a policy twice"),

@@ -19,7 +19,14 @@ from justitia_operator.conditions import (
     to_body,
 )
 from justitia_operator.events import EVENT_TYPES
-from justitia_operator.facts import Condition, Figures, JobRecord, PoolState, Reach
+from justitia_operator.facts import (
+    Condition,
+    Figures,
+    JobRecord,
+    ModelFacts,
+    PoolState,
+    Reach,
+)
 from justitia_operator.gather import read_application, read_profile
 from justitia_operator.program import Action, RefProblem
 from justitia_operator.training import Due
@@ -222,6 +229,24 @@ def test_fk8_why_a_training_does_not_start_is_in_the_message(inputs):
 def test_collecting_says_how_far_it_is(inputs):
     case = inputs(spec=WITH_PROFILE, figures=Figures(samples=37))
     assert message(case, "PredictorReady") == "37 of 100 finished runs are recorded"
+
+
+def test_a_training_whose_model_is_not_in_use_is_told_beside_the_model_that_is(inputs):
+    active = ModelFacts(
+        version="v1", published_at="2026-11-30T09:00:00Z", samples=100, relative_error=0.2
+    )
+    facts = {"spec": WITH_PROFILE, "figures": Figures(model_version="v1"), "model": active}
+    messages = [
+        {c.type: c for c in build_conditions(inputs(**facts, last_job=job))}[
+            Type.PREDICTOR_READY
+        ].message
+        for job in (
+            replace(DONE, started_at="2026-11-30T10:00:00Z"),
+            replace(DONE, started_at="2026-11-30T08:59:00Z"),
+        )
+    ]
+    assert "is not in use" in messages[0]
+    assert messages[1] == "model v1 predicts"
 
 
 # -- PolicyEffective -------------------------------------------------------------------------------

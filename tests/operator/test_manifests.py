@@ -101,7 +101,7 @@ def test_fk4_every_number_of_the_profile_reaches_the_trainer(build):
             "validationFraction": 0.3,
             "seed": 2**53 - 1,
         },
-        model={"hiddenLayers": [32, 16, 8]},
+        model={"kind": "Network", "hiddenLayers": [32, 16, 8]},
         features={"maxTerms": 512, "selectedTerms": 64},
     )
     arguments = set(container(job)["args"])
@@ -114,6 +114,7 @@ def test_fk4_every_number_of_the_profile_reaches_the_trainer(build):
         "--max-samples=900",
         "--validation-fraction=0.3",
         f"--seed={2**53 - 1}",
+        "--kind=network",
         "--hidden-layers=32,16,8",
         "--max-terms=512",
         "--selected-terms=64",

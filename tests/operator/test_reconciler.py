@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from justitia.api.v1 import training_pb2
 from justitia_operator.apply import ClusterError
 from justitia_operator.comparison import Comparison
 from justitia_operator.facts import Key, Kind
@@ -631,6 +632,21 @@ async def test_fk8_a_published_model_ends_the_training_in_status(
     assert status["lastJob"]["outcome"] == "Succeeded"
     assert len(trained.cluster.created) == 1
     assert "ModelActive" in [event["reason"] for event in trained.cluster.events]
+
+
+async def test_a_model_that_is_no_better_than_the_mean_ends_the_training_without_one(
+    trained, scheduler, make, artefact
+):
+    await trained.settle()
+    await trained.end_job(make.done_job)
+    published = await scheduler.training.PublishModel(
+        training_pb2.PublishModelRequest(pool="team-a/llama", application="chat", artefact=artefact)
+    )
+    assert not published.is_active
+    trained.now_s += 1
+    await trained.settle()
+    assert trained.condition("PredictorReady") == ("False", "NothingPublished")
+    assert len(trained.cluster.created) == 1
 
 
 async def test_fk8_a_failed_job_says_why_and_is_not_repeated(trained, make):

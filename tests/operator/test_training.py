@@ -41,7 +41,8 @@ def facts(make):
         figures = Figures(
             samples=samples,
             samples_since_model=new,
-            relative_error=error,
+            model_relative_error=error,
+            model_judged_runs=new,
             model_version="" if model is None else model.version,
         )
         return TrainingFacts(
@@ -120,9 +121,9 @@ def test_job_names_fit_into_labels_whatever_the_application_is_called(facts):
 # -- what keeps a training from being due ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("privacy", ["Hashed", "None"])
-def test_prompts_that_are_withheld_teach_nothing(facts, privacy):
-    assert decide_training(facts(samples=1000, privacy=privacy)) is None
+def test_prompts_that_are_withheld_teach_nothing(facts):
+    assert decide_training(facts(samples=1000, privacy="None")) is None
+    assert decide_training(facts(samples=1000, privacy="Hashed")) is not None
 
 
 def test_samples_of_a_volume_are_counted_by_the_job_itself(facts):
@@ -183,6 +184,15 @@ def test_an_error_above_the_limit_starts_a_training(facts, error, new, is_due):
     due = decide_training(facts(samples=500, new=new, error=error, model=MODEL, training=WHEN))
     assert (due is not None) == is_due
     assert due is None or due.trigger is JobTrigger.RELATIVE_ERROR
+
+
+def test_only_what_the_model_itself_got_wrong_starts_a_training(facts):
+    others = facts(samples=500, new=40, model=MODEL, training=WHEN)
+    others = replace(others, figures=replace(others.figures, relative_error=9.0))
+    assert decide_training(others) is None
+    few = facts(samples=500, new=40, error=9.0, model=MODEL, training=WHEN)
+    few = replace(few, figures=replace(few.figures, model_judged_runs=19))
+    assert decide_training(few) is None
 
 
 def test_fk8_an_error_starts_one_training_for_each_model(facts):

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from justitia.predictor.regressor import ModelKind
 from justitia.predictor.samples import Sample
 from justitia.predictor.settings import TrainingSettings
 from justitia.predictor.training import train
@@ -37,17 +38,33 @@ def make_samples():
     return synthetic_samples
 
 
+@pytest.fixture(scope="session", params=list(ModelKind))
+def kind(request):
+    """What a test asks of any model is asked of every kind."""
+    return request.param
+
+
 @pytest.fixture(scope="session")
-def fast_settings():
+def fast_settings(kind):
     """For tests of anything but accuracy."""
     return TrainingSettings(
-        min_samples=4, max_steps=30, hidden_widths=(8, 8, 4), max_terms=200, selected_terms=30
+        kind=kind,
+        min_samples=4,
+        max_steps=30,
+        hidden_widths=(8, 8, 4),
+        max_terms=200,
+        selected_terms=30,
     )
 
 
 @pytest.fixture(scope="session")
-def accurate_model():
-    return train(synthetic_samples(100), settings=TrainingSettings())
+def accurate_model(kind):
+    return train(synthetic_samples(100), settings=TrainingSettings(kind=kind))
+
+
+@pytest.fixture(scope="session")
+def accurate_network():
+    return train(synthetic_samples(100), settings=TrainingSettings(kind=ModelKind.NETWORK))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import pytest
 from justitia.api.v1 import admin_pb2
 from justitia.predictor.artefact import to_bytes
 from justitia.testing.models import handmade_model
+from justitia_scheduler.model_keeper import Publication
 from justitia_scheduler.store import ModelRow, SampleRow
 
 MARK = "justitia-operator:team-a/chat#uid-1"
@@ -159,5 +160,7 @@ async def test_a_new_model_is_not_judged_by_the_errors_of_the_one_before_it(benc
     track.relative_errors.extend([5.0, 7.0])
     assert (await listed(bench))["default", "chat"].status.prediction_relative_error == 6
     content = to_bytes(handmade_model("chat"))
-    await bench.service.publish_model(bench.service.parts("default"), "chat", content)
+    await bench.service.models.publish(
+        bench.service.parts("default"), Publication(application="chat", artefact=content)
+    )
     assert (await listed(bench))["default", "chat"].status.prediction_relative_error == 0

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from justitia.cli import explain as explain_command
+from justitia.cli import models as models_command
 from justitia.cli import top as top_command
 from justitia.cli import train as train_command
 from justitia.cli.main import run_app
@@ -26,6 +27,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+models = typer.Typer(help=models_command.models.info.help, no_args_is_help=True)
+app.add_typer(models, name="models")
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="of the release")]
 Context = Annotated[str, typer.Option("--context", help="of the kubeconfig")]
@@ -89,7 +92,10 @@ def train(
         typer.Option("--job", help="have the cluster do it now: a Job of the PredictorProfile"),
     ] = False,
     publish: Annotated[
-        bool, typer.Option("--publish", help="make the model active in the service")
+        bool, typer.Option("--publish", help="make the model active in the service, unless worse")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="with --publish: active, also if worse")
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="folder for the model's files")
@@ -111,20 +117,92 @@ def train(
     """
     kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
     if job:
-        if publish or output is not None or address:
-            raise typer.BadParameter("--job takes neither --publish nor --output nor --address")
+        if publish or force or output is not None or address:
+            raise typer.BadParameter(
+                "--job takes neither --publish nor --force nor --output nor --address"
+            )
         typer.echo(request_training(kubectl, application))
         return
     given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
     with _connection(kubectl, release, pool, given) as connection:
         try:
             train_command.train(
-                application=application, publish=publish, output=output, **connection
+                application=application,
+                publish=publish,
+                force=force,
+                output=output,
+                **connection,
             )
         except ModuleNotFoundError as error:
             raise KubectlError(
                 f"{error.name} is not installed; training needs: pip install 'justitia[predictor]'"
             ) from None
+
+
+@models.command("list")
+def list_models(
+    *,
+    application: Annotated[
+        str, typer.Option("--application", "-a", help="only this application's")
+    ] = "",
+    pool: Pool = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    release: Release = "",
+    address: Address = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """List the stored models, oldest first, with why each is or is not active."""
+    kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    with _connection(kubectl, release, pool, given) as connection:
+        models_command.list_models(application=application, **connection)
+
+
+@models.command("activate")
+def activate_model(
+    application: models_command.Application,
+    version: models_command.Version,
+    *,
+    pool: Pool = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    release: Release = "",
+    address: Address = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Have a stored model predict from now on, without a comparison: the way back."""
+    kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    with _connection(kubectl, release, pool, given) as connection:
+        models_command.activate(application, version, **connection)
+
+
+@models.command("deactivate")
+def deactivate_model(
+    application: models_command.Application,
+    *,
+    pool: Pool = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    release: Release = "",
+    address: Address = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Have no model predict: estimates come from finished runs. The models stay stored."""
+    kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
+    given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    with _connection(kubectl, release, pool, given) as connection:
+        models_command.deactivate(application, **connection)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from justitia import __version__
-from justitia.cli import apply, bench, explain, record, runs, sim, top, train, up
+from justitia.cli import apply, bench, explain, models, record, runs, sim, top, train, up
 from justitia.client import SchedulerError
 from justitia.local.errors import LocalModeError
 
@@ -32,6 +32,7 @@ app.command("explain")(explain.explain)
 app.command("train")(train.train)
 app.command("bench")(bench.bench)
 app.command("record")(record.record)
+app.add_typer(models.models)
 app.add_typer(sim.sim)
 
 

@@ -1,6 +1,6 @@
 """``justitia train``: predictors from recorded runs or from the service's samples."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,11 @@ def train(
         typer.Option(help="page about the recordings, with the errors found here, to write"),
     ] = None,
     publish: Annotated[
-        bool, typer.Option("--publish", help="make the models active in the service")
+        bool,
+        typer.Option("--publish", help="make the models active in the service, unless worse"),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="with --publish: active, also if worse")
     ] = False,
     seed: Annotated[int, typer.Option(help="equal seeds give equal models")] = 0,
     min_samples: Annotated[int, typer.Option(help="decline below this many")] = 20,
@@ -52,9 +56,14 @@ def train(
     validation_fraction: Annotated[
         float, typer.Option(help="share of the prompts that judges the model")
     ] = 0.2,
-    hidden_layers: Annotated[str, typer.Option(help="outputs of the hidden layers")] = "64,32,16",
+    kind: Annotated[
+        str, typer.Option(help="gaussian-process, or network: a multi-layer perceptron")
+    ] = "gaussian-process",
+    hidden_layers: Annotated[
+        str, typer.Option(help="outputs of a network's hidden layers")
+    ] = "64,32,16",
     max_terms: Annotated[int, typer.Option(help="terms of the vocabulary")] = 2048,
-    selected_terms: Annotated[int, typer.Option(help="terms that the network reads")] = 128,
+    selected_terms: Annotated[int, typer.Option(help="terms that the model reads at most")] = 128,
     application: Annotated[
         str | None, typer.Option("--application", "-a", help="only this application")
     ] = None,
@@ -69,6 +78,8 @@ def train(
 
     if datasheet is not None and recordings is None:
         raise typer.BadParameter("needs --recordings", param_hint="--datasheet")
+    if force and not publish:
+        raise typer.BadParameter("needs --publish", param_hint="--force")
     console = Console()
     connection = partial(connected, address, tls_ca, cert=tls_cert, key=tls_key)
     settings = _settings(
@@ -76,6 +87,7 @@ def train(
         min_samples=min_samples,
         max_samples=max_samples,
         validation_fraction=validation_fraction,
+        kind=kind,
         hidden_widths=_widths(hidden_layers),
         max_terms=max_terms,
         selected_terms=selected_terms,
@@ -90,8 +102,8 @@ def train(
         _write_datasheet(datasheet, recordings, report)
         console.print(f"wrote {datasheet}", highlight=False)
     if publish:
-        _publish(report, pool, connection)
-        console.print(f"published {len(report.models)} models to {address}", highlight=False)
+        for line in _publish(report, pool, connection, is_forced=force):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
     elif output is None and datasheet is None:
         console.print("nothing kept: use --output or --publish", highlight=False)
 
@@ -119,11 +131,14 @@ def _write_datasheet(path: Path, recordings: Path, report: "TrainingReport") -> 
         raise LocalModeError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def _settings(**values: Any) -> "TrainingSettings":
+def _settings(*, kind: str, **values: Any) -> "TrainingSettings":
+    from justitia.predictor.regressor import ModelKind
     from justitia.predictor.settings import TrainingSettings
 
+    if kind not in list(ModelKind):
+        raise LocalModeError(f"--kind: must be one of {', '.join(ModelKind)}, got {kind!r}")
     try:
-        return TrainingSettings(**values)
+        return TrainingSettings(kind=ModelKind(kind), **values)
     except ValueError as error:
         raise LocalModeError(str(error)) from None
 
@@ -199,12 +214,21 @@ def _service_samples(
     samples: dict[str, list[Sample]] = {}
     with connection() as client:
         for s in client.export_samples(pool=pool, application=application or ""):
-            sample = Sample(application=s.application, prompt=s.prompt_text, cost_kvtt=s.cost_kvtt)
+            sample = Sample(
+                application=s.application,
+                prompt=s.prompt_text,
+                cost_kvtt=s.cost_kvtt,
+                run_id=s.run_id,
+            )
             samples.setdefault(s.application, []).append(sample)
     return samples
 
 
-def _publish(report: "TrainingReport", pool: str, connection: "Connection") -> None:
+def _publish(
+    report: "TrainingReport", pool: str, connection: "Connection", *, is_forced: bool
+) -> "Iterator[str]":
+    """Publish what was trained, and tell what the service made of each model."""
+    from justitia.api.v1 import training_pb2
     from justitia.predictor import artefact
 
     if not report.models:
@@ -212,4 +236,14 @@ def _publish(report: "TrainingReport", pool: str, connection: "Connection") -> N
         raise LocalModeError(f"nothing to publish: {declined}")
     with connection() as client:
         for name, model in report.models.items():
-            client.publish_model(name, artefact.to_bytes(model), pool=pool)
+            held_out = (
+                training_pb2.HeldOutRun(
+                    run_id=run.run_id, cost_kvtt=run.cost_kvtt, predicted_kvtt=run.predicted_kvtt
+                )
+                for run in report.held_out[name]
+            )
+            answer = client.publish_model(
+                name, artefact.to_bytes(model), pool=pool, held_out=held_out, is_forced=is_forced
+            )
+            verdict = "active" if answer.is_active else "stored, not active"
+            yield f"published {name} {answer.version[:12]}: {verdict}: {answer.reason}"

@@ -20,6 +20,7 @@ from justitia.client.connection import (
     UnreachableError,
     open_channel,
 )
+from justitia.client.prompts import PromptPolicy
 from justitia.client.runs import (
     APPLICATION_HEADER,
     RUN_HEADER,
@@ -35,6 +36,7 @@ __all__ = [
     "RUN_HEADER",
     "AsyncClient",
     "Client",
+    "PromptPolicy",
     "Run",
     "SchedulerError",
     "TlsFiles",
@@ -51,13 +53,16 @@ def connect(
     *,
     tls: TlsFiles | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    prompts: PromptPolicy | None = None,
 ) -> Client:
     """Open a blocking client; only its first call finds out whether anybody answers.
+
+    ``prompts``: what of prompts leaves this process; None: their text.
 
     Raises:
         SchedulerError: gRPC is not installed, or a TLS file cannot be read.
     """
-    return Client(address, open_channel(address, tls, is_async=False), timeout_s)
+    return Client(address, open_channel(address, tls, is_async=False), timeout_s, prompts)
 
 
 def connect_async(
@@ -65,6 +70,7 @@ def connect_async(
     *,
     tls: TlsFiles | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    prompts: PromptPolicy | None = None,
 ) -> AsyncClient:
     """Open a client for asyncio; see ``connect``."""
-    return AsyncClient(address, open_channel(address, tls, is_async=True), timeout_s)
+    return AsyncClient(address, open_channel(address, tls, is_async=True), timeout_s, prompts)

@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from justitia.client.connection import api, told
+from justitia.client.prompts import PromptPolicy
 from justitia.client.runs import start_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from justitia.api.v1 import admin_pb2, run_pb2, training_pb2
 
@@ -16,8 +17,15 @@ _PAGE_SIZE: Final = 500
 class Client:
     """All of the service's calls, blocking. Close it or use ``with``."""
 
-    def __init__(self, address: str, channel: Any, timeout_s: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        channel: Any,
+        timeout_s: float,
+        prompts: PromptPolicy | None = None,
+    ) -> None:
         self.address = address
+        self._prompts = prompts or PromptPolicy()
         self._channel = channel
         self._timeout_s = timeout_s
         self._runs = api("run_pb2_grpc").RunServiceStub(channel)
@@ -46,7 +54,8 @@ class Client:
         pool: str = "",
     ) -> "run_pb2.Run":
         """Open a run; an empty ``run_id`` lets the service make one."""
-        request = start_request(application, prompt, cost_kvtt, run_id, pool)
+        told_of = self._prompts.fields(prompt)
+        request = start_request(application, told_of, cost_kvtt, run_id, pool)
         answer: run_pb2.Run = self._call(self._runs.StartRun, request)
         return answer
 
@@ -132,11 +141,27 @@ class Client:
             yield from self._training.ExportSamples(request)
 
     def publish_model(
-        self, application: str, artefact: bytes, *, pool: str = ""
+        self,
+        application: str,
+        artefact: bytes,
+        *,
+        pool: str = "",
+        held_out: "Iterable[training_pb2.HeldOutRun]" = (),
+        is_forced: bool = False,
     ) -> "training_pb2.Model":
-        """Store a model and make it the application's active one."""
-        request = api("training_pb2").PublishModelRequest(
-            pool=pool, application=application, artefact=artefact
+        """Store a model, and make it the application's active one unless it is worse.
+
+        ``held_out``: what training held out, which the comparison rests on. ``is_forced``: without
+        a comparison. The answer says whether it is active, and why.
+        """
+        messages = api("training_pb2")
+        how = messages.ACTIVATION_ALWAYS if is_forced else messages.ACTIVATION_UNLESS_WORSE
+        request = messages.PublishModelRequest(
+            pool=pool,
+            application=application,
+            artefact=artefact,
+            activation=how,
+            held_out=held_out,
         )
         answer: training_pb2.Model = self._call(self._training.PublishModel, request)
         return answer
@@ -145,6 +170,22 @@ class Client:
         """Show the stored models, oldest first."""
         request = api("training_pb2").ListModelsRequest(pool=pool, application=application)
         return list(self._call(self._training.ListModels, request).models)
+
+    def activate_model(
+        self, application: str, version: str, *, pool: str = ""
+    ) -> "training_pb2.Model":
+        """Make a stored model the active one; the first 8 characters of a version do."""
+        request = api("training_pb2").ActivateModelRequest(
+            pool=pool, application=application, version=version
+        )
+        answer: training_pb2.Model = self._call(self._training.ActivateModel, request)
+        return answer
+
+    def deactivate_model(self, application: str, *, pool: str = "") -> str:
+        """Leave an application without an active model; returns the one that was, if any."""
+        request = api("training_pb2").DeactivateModelRequest(pool=pool, application=application)
+        version: str = self._call(self._training.DeactivateModel, request).version
+        return version
 
     def _call(self, method: Any, request: Any) -> Any:
         with told(self.address):

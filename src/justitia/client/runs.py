@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from justitia.client.connection import SchedulerError, api, told
+from justitia.client.prompts import PromptPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -96,8 +97,15 @@ class Run:
 class AsyncClient:
     """Calls of RunService for agents. Use it in one event loop; close it or use ``async with``."""
 
-    def __init__(self, address: str, channel: Any, timeout_s: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        channel: Any,
+        timeout_s: float,
+        prompts: PromptPolicy | None = None,
+    ) -> None:
         self.address = address
+        self._prompts = prompts or PromptPolicy()
         self._channel = channel
         self._timeout_s = timeout_s
         self._stub = api("run_pb2_grpc").RunServiceStub(channel)
@@ -150,7 +158,8 @@ class AsyncClient:
 
         ``timeout_s`` None: the client's own.
         """
-        request = start_request(application, prompt, cost_kvtt, run_id, pool)
+        told_of = self._prompts.fields(prompt)
+        request = start_request(application, told_of, cost_kvtt, run_id, pool)
         answer: run_pb2.Run = await self._call(self._stub.StartRun, request, timeout_s)
         return answer
 
@@ -184,14 +193,9 @@ class AsyncClient:
 
 
 def start_request(
-    application: str, prompt: str, cost_kvtt: float | None, run_id: str, pool: str
+    application: str, prompt: dict[str, Any], cost_kvtt: float | None, run_id: str, pool: str
 ) -> Any:
-    """Build the request that opens a run.
-
-    A prompt that no UTF-8 can hold (lone surrogates) is sent with question marks for them: the
-    estimate is only that, and an agent must not fail for it.
-    """
-    prompt = prompt.encode("utf-8", "replace").decode("utf-8")
+    """Build the request that opens a run; ``prompt``: see ``PromptPolicy.fields``."""
     return api("run_pb2").StartRunRequest(
-        pool=pool, run_id=run_id, application=application, prompt_text=prompt, cost_kvtt=cost_kvtt
+        pool=pool, run_id=run_id, application=application, cost_kvtt=cost_kvtt, **prompt
     )

@@ -26,37 +26,37 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from justitia.api.v1 import common_pb2 as justitia_dot_api_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19justitia/api/v1/run.proto\x12\x0fjustitia.api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cjustitia/api/v1/common.proto\"\x7f\n\x0fStartRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x03 \x01(\t\x12\x13\n\x0bprompt_text\x18\x04 \x01(\t\x12\x16\n\tcost_kvtt\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x0c\n\n_cost_kvtt\"-\n\rEndRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"-\n\rGetRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"\xbd\x04\n\x03Run\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x03 \x01(\t\x12(\n\x05state\x18\x04 \x01(\x0e\x32\x19.justitia.api.v1.RunState\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12\x33\n\rvirtual_start\x18\x06 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x34\n\x0evirtual_finish\x18\x07 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x18\n\x10\x61rrival_sequence\x18\x08 \x01(\x03\x12+\n\x08\x65stimate\x18\t \x01(\x0b\x32\x19.justitia.api.v1.Estimate\x12\x13\n\x0buseful_kvtt\x18\n \x01(\x03\x12\x13\n\x0bwasted_kvtt\x18\x0b \x01(\x03\x12\x13\n\x0bnum_waiting\x18\x0c \x01(\x05\x12\x13\n\x0bnum_running\x18\r \x01(\x05\x12\x14\n\x0cnum_finished\x18\x0e \x01(\x05\x12.\n\narrived_at\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\x05jct_s\x18\x11 \x01(\x01H\x00\x88\x01\x01\x12\x1b\n\x0e\x66\x61irness_ratio\x18\x12 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_jct_sB\x11\n\x0f_fairness_ratio\"[\n\x0fListRunsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"O\n\x10ListRunsResponse\x12\"\n\x04runs\x18\x01 \x03(\x0b\x32\x14.justitia.api.v1.Run\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x10WatchRunsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\"\xbb\x01\n\x08RunEvent\x12,\n\x04type\x18\x01 \x01(\x0e\x32\x1e.justitia.api.v1.RunEvent.Type\x12!\n\x03run\x18\x02 \x01(\x0b\x32\x14.justitia.api.v1.Run\"^\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\r\n\tTYPE_OPEN\x10\x01\x12\x10\n\x0cTYPE_CHANGED\x10\x02\x12\x0e\n\nTYPE_ENDED\x10\x03\x12\x0f\n\x0bTYPE_SYNCED\x10\x04\"1\n\x11\x45xplainRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"\xe1\x01\n\x12\x45xplainRunResponse\x12!\n\x03run\x18\x01 \x01(\x0b\x32\x14.justitia.api.v1.Run\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x32\n\x0cvirtual_time\x18\x03 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x10\n\x08num_open\x18\x04 \x01(\x05\x12\x11\n\tnum_ahead\x18\x05 \x01(\x05\x12#\n\x05\x61head\x18\x06 \x03(\x0b\x32\x14.justitia.api.v1.Run\x12\x1a\n\x12rest_in_fluid_kvtt\x18\x07 \x01(\x01*|\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x12\n\x0eRUN_STATE_IDLE\x10\x01\x12\x15\n\x11RUN_STATE_WAITING\x10\x02\x12\x15\n\x11RUN_STATE_RUNNING\x10\x03\x12\x13\n\x0fRUN_STATE_ENDED\x10\x04\x32\xc5\x03\n\nRunService\x12\x42\n\x08StartRun\x12 .justitia.api.v1.StartRunRequest\x1a\x14.justitia.api.v1.Run\x12>\n\x06\x45ndRun\x12\x1e.justitia.api.v1.EndRunRequest\x1a\x14.justitia.api.v1.Run\x12>\n\x06GetRun\x12\x1e.justitia.api.v1.GetRunRequest\x1a\x14.justitia.api.v1.Run\x12O\n\x08ListRuns\x12 .justitia.api.v1.ListRunsRequest\x1a!.justitia.api.v1.ListRunsResponse\x12K\n\tWatchRuns\x12!.justitia.api.v1.WatchRunsRequest\x1a\x19.justitia.api.v1.RunEvent0\x01\x12U\n\nExplainRun\x12\".justitia.api.v1.ExplainRunRequest\x1a#.justitia.api.v1.ExplainRunResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19justitia/api/v1/run.proto\x12\x0fjustitia.api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cjustitia/api/v1/common.proto\"\xac\x01\n\x0fStartRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x03 \x01(\t\x12\x13\n\x0bprompt_text\x18\x04 \x01(\t\x12\x16\n\tcost_kvtt\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x15\n\rhashed_prompt\x18\x06 \x01(\t\x12\x14\n\x0cprompt_chars\x18\x07 \x01(\x05\x42\x0c\n\n_cost_kvtt\"-\n\rEndRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"-\n\rGetRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"\xbd\x04\n\x03Run\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x03 \x01(\t\x12(\n\x05state\x18\x04 \x01(\x0e\x32\x19.justitia.api.v1.RunState\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12\x33\n\rvirtual_start\x18\x06 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x34\n\x0evirtual_finish\x18\x07 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x18\n\x10\x61rrival_sequence\x18\x08 \x01(\x03\x12+\n\x08\x65stimate\x18\t \x01(\x0b\x32\x19.justitia.api.v1.Estimate\x12\x13\n\x0buseful_kvtt\x18\n \x01(\x03\x12\x13\n\x0bwasted_kvtt\x18\x0b \x01(\x03\x12\x13\n\x0bnum_waiting\x18\x0c \x01(\x05\x12\x13\n\x0bnum_running\x18\r \x01(\x05\x12\x14\n\x0cnum_finished\x18\x0e \x01(\x05\x12.\n\narrived_at\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\x05jct_s\x18\x11 \x01(\x01H\x00\x88\x01\x01\x12\x1b\n\x0e\x66\x61irness_ratio\x18\x12 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_jct_sB\x11\n\x0f_fairness_ratio\"[\n\x0fListRunsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"O\n\x10ListRunsResponse\x12\"\n\x04runs\x18\x01 \x03(\x0b\x32\x14.justitia.api.v1.Run\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x10WatchRunsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\"\xbb\x01\n\x08RunEvent\x12,\n\x04type\x18\x01 \x01(\x0e\x32\x1e.justitia.api.v1.RunEvent.Type\x12!\n\x03run\x18\x02 \x01(\x0b\x32\x14.justitia.api.v1.Run\"^\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\r\n\tTYPE_OPEN\x10\x01\x12\x10\n\x0cTYPE_CHANGED\x10\x02\x12\x0e\n\nTYPE_ENDED\x10\x03\x12\x0f\n\x0bTYPE_SYNCED\x10\x04\"1\n\x11\x45xplainRunRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"\xe1\x01\n\x12\x45xplainRunResponse\x12!\n\x03run\x18\x01 \x01(\x0b\x32\x14.justitia.api.v1.Run\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x32\n\x0cvirtual_time\x18\x03 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x10\n\x08num_open\x18\x04 \x01(\x05\x12\x11\n\tnum_ahead\x18\x05 \x01(\x05\x12#\n\x05\x61head\x18\x06 \x03(\x0b\x32\x14.justitia.api.v1.Run\x12\x1a\n\x12rest_in_fluid_kvtt\x18\x07 \x01(\x01*|\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x12\n\x0eRUN_STATE_IDLE\x10\x01\x12\x15\n\x11RUN_STATE_WAITING\x10\x02\x12\x15\n\x11RUN_STATE_RUNNING\x10\x03\x12\x13\n\x0fRUN_STATE_ENDED\x10\x04\x32\xc5\x03\n\nRunService\x12\x42\n\x08StartRun\x12 .justitia.api.v1.StartRunRequest\x1a\x14.justitia.api.v1.Run\x12>\n\x06\x45ndRun\x12\x1e.justitia.api.v1.EndRunRequest\x1a\x14.justitia.api.v1.Run\x12>\n\x06GetRun\x12\x1e.justitia.api.v1.GetRunRequest\x1a\x14.justitia.api.v1.Run\x12O\n\x08ListRuns\x12 .justitia.api.v1.ListRunsRequest\x1a!.justitia.api.v1.ListRunsResponse\x12K\n\tWatchRuns\x12!.justitia.api.v1.WatchRunsRequest\x1a\x19.justitia.api.v1.RunEvent0\x01\x12U\n\nExplainRun\x12\".justitia.api.v1.ExplainRunRequest\x1a#.justitia.api.v1.ExplainRunResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'justitia.api.v1.run_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RUNSTATE']._serialized_start=1606
-  _globals['_RUNSTATE']._serialized_end=1730
-  _globals['_STARTRUNREQUEST']._serialized_start=109
-  _globals['_STARTRUNREQUEST']._serialized_end=236
-  _globals['_ENDRUNREQUEST']._serialized_start=238
-  _globals['_ENDRUNREQUEST']._serialized_end=283
-  _globals['_GETRUNREQUEST']._serialized_start=285
-  _globals['_GETRUNREQUEST']._serialized_end=330
-  _globals['_RUN']._serialized_start=333
-  _globals['_RUN']._serialized_end=906
-  _globals['_LISTRUNSREQUEST']._serialized_start=908
-  _globals['_LISTRUNSREQUEST']._serialized_end=999
-  _globals['_LISTRUNSRESPONSE']._serialized_start=1001
-  _globals['_LISTRUNSRESPONSE']._serialized_end=1080
-  _globals['_WATCHRUNSREQUEST']._serialized_start=1082
-  _globals['_WATCHRUNSREQUEST']._serialized_end=1135
-  _globals['_RUNEVENT']._serialized_start=1138
-  _globals['_RUNEVENT']._serialized_end=1325
-  _globals['_RUNEVENT_TYPE']._serialized_start=1231
-  _globals['_RUNEVENT_TYPE']._serialized_end=1325
-  _globals['_EXPLAINRUNREQUEST']._serialized_start=1327
-  _globals['_EXPLAINRUNREQUEST']._serialized_end=1376
-  _globals['_EXPLAINRUNRESPONSE']._serialized_start=1379
-  _globals['_EXPLAINRUNRESPONSE']._serialized_end=1604
-  _globals['_RUNSERVICE']._serialized_start=1733
-  _globals['_RUNSERVICE']._serialized_end=2186
+  _globals['_RUNSTATE']._serialized_start=1652
+  _globals['_RUNSTATE']._serialized_end=1776
+  _globals['_STARTRUNREQUEST']._serialized_start=110
+  _globals['_STARTRUNREQUEST']._serialized_end=282
+  _globals['_ENDRUNREQUEST']._serialized_start=284
+  _globals['_ENDRUNREQUEST']._serialized_end=329
+  _globals['_GETRUNREQUEST']._serialized_start=331
+  _globals['_GETRUNREQUEST']._serialized_end=376
+  _globals['_RUN']._serialized_start=379
+  _globals['_RUN']._serialized_end=952
+  _globals['_LISTRUNSREQUEST']._serialized_start=954
+  _globals['_LISTRUNSREQUEST']._serialized_end=1045
+  _globals['_LISTRUNSRESPONSE']._serialized_start=1047
+  _globals['_LISTRUNSRESPONSE']._serialized_end=1126
+  _globals['_WATCHRUNSREQUEST']._serialized_start=1128
+  _globals['_WATCHRUNSREQUEST']._serialized_end=1181
+  _globals['_RUNEVENT']._serialized_start=1184
+  _globals['_RUNEVENT']._serialized_end=1371
+  _globals['_RUNEVENT_TYPE']._serialized_start=1277
+  _globals['_RUNEVENT_TYPE']._serialized_end=1371
+  _globals['_EXPLAINRUNREQUEST']._serialized_start=1373
+  _globals['_EXPLAINRUNREQUEST']._serialized_end=1422
+  _globals['_EXPLAINRUNRESPONSE']._serialized_start=1425
+  _globals['_EXPLAINRUNRESPONSE']._serialized_end=1650
+  _globals['_RUNSERVICE']._serialized_start=1779
+  _globals['_RUNSERVICE']._serialized_end=2232
 # @@protoc_insertion_point(module_scope)

@@ -25,18 +25,22 @@ RUN_STATE_RUNNING: RunState
 RUN_STATE_ENDED: RunState
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("pool", "run_id", "application", "prompt_text", "cost_kvtt")
+    __slots__ = ("pool", "run_id", "application", "prompt_text", "cost_kvtt", "hashed_prompt", "prompt_chars")
     POOL_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TEXT_FIELD_NUMBER: _ClassVar[int]
     COST_KVTT_FIELD_NUMBER: _ClassVar[int]
+    HASHED_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_CHARS_FIELD_NUMBER: _ClassVar[int]
     pool: str
     run_id: str
     application: str
     prompt_text: str
     cost_kvtt: float
-    def __init__(self, pool: _Optional[str] = ..., run_id: _Optional[str] = ..., application: _Optional[str] = ..., prompt_text: _Optional[str] = ..., cost_kvtt: _Optional[float] = ...) -> None: ...
+    hashed_prompt: str
+    prompt_chars: int
+    def __init__(self, pool: _Optional[str] = ..., run_id: _Optional[str] = ..., application: _Optional[str] = ..., prompt_text: _Optional[str] = ..., cost_kvtt: _Optional[float] = ..., hashed_prompt: _Optional[str] = ..., prompt_chars: _Optional[int] = ...) -> None: ...
 
 class EndRunRequest(_message.Message):
     __slots__ = ("pool", "run_id")

@@ -25,29 +25,39 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ejustitia/api/v1/training.proto\x12\x0fjustitia.api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"N\n\x14\x45xportSamplesRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x13\n\x0bmax_samples\x18\x03 \x01(\x05\"\x9e\x01\n\x06Sample\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x13\n\x0bprompt_text\x18\x03 \x01(\t\x12\x11\n\tcost_kvtt\x18\x04 \x01(\x03\x12\x16\n\x0enum_inferences\x18\x05 \x01(\x05\x12/\n\x0b\x66inished_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x13PublishModelRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x10\n\x08\x61rtefact\x18\x03 \x01(\x0c\"\x9b\x01\n\x05Model\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x30\n\x0cpublished_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07samples\x18\x04 \x01(\x05\x12\x16\n\x0erelative_error\x18\x05 \x01(\x01\x12\x11\n\tis_active\x18\x06 \x01(\x08\"E\n\x0fGetModelRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\"K\n\x10GetModelResponse\x12%\n\x05model\x18\x01 \x01(\x0b\x32\x16.justitia.api.v1.Model\x12\x10\n\x08\x61rtefact\x18\x02 \x01(\x0c\"6\n\x11ListModelsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\"<\n\x12ListModelsResponse\x12&\n\x06models\x18\x01 \x03(\x0b\x32\x16.justitia.api.v1.Model2\xda\x02\n\x0fTrainingService\x12Q\n\rExportSamples\x12%.justitia.api.v1.ExportSamplesRequest\x1a\x17.justitia.api.v1.Sample0\x01\x12L\n\x0cPublishModel\x12$.justitia.api.v1.PublishModelRequest\x1a\x16.justitia.api.v1.Model\x12O\n\x08GetModel\x12 .justitia.api.v1.GetModelRequest\x1a!.justitia.api.v1.GetModelResponse\x12U\n\nListModels\x12\".justitia.api.v1.ListModelsRequest\x1a#.justitia.api.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ejustitia/api/v1/training.proto\x12\x0fjustitia.api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"N\n\x14\x45xportSamplesRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x13\n\x0bmax_samples\x18\x03 \x01(\x05\"\x9e\x01\n\x06Sample\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x13\n\x0bprompt_text\x18\x03 \x01(\t\x12\x11\n\tcost_kvtt\x18\x04 \x01(\x03\x12\x16\n\x0enum_inferences\x18\x05 \x01(\x05\x12/\n\x0b\x66inished_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xaa\x01\n\x13PublishModelRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x10\n\x08\x61rtefact\x18\x03 \x01(\x0c\x12/\n\nactivation\x18\x04 \x01(\x0e\x32\x1b.justitia.api.v1.Activation\x12-\n\x08held_out\x18\x05 \x03(\x0b\x32\x1b.justitia.api.v1.HeldOutRun\"G\n\nHeldOutRun\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tcost_kvtt\x18\x02 \x01(\x01\x12\x16\n\x0epredicted_kvtt\x18\x03 \x01(\x01\"\xdd\x01\n\x05Model\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x30\n\x0cpublished_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07samples\x18\x04 \x01(\x05\x12\x16\n\x0erelative_error\x18\x05 \x01(\x01\x12\x11\n\tis_active\x18\x06 \x01(\x08\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x30\n\x0c\x61\x63tivated_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"E\n\x0fGetModelRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\"K\n\x10GetModelResponse\x12%\n\x05model\x18\x01 \x01(\x0b\x32\x16.justitia.api.v1.Model\x12\x10\n\x08\x61rtefact\x18\x02 \x01(\x0c\"6\n\x11ListModelsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\"<\n\x12ListModelsResponse\x12&\n\x06models\x18\x01 \x03(\x0b\x32\x16.justitia.api.v1.Model\"J\n\x14\x41\x63tivateModelRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\";\n\x16\x44\x65\x61\x63tivateModelRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\"*\n\x17\x44\x65\x61\x63tivateModelResponse\x12\x0f\n\x07version\x18\x01 \x01(\t*r\n\nActivation\x12\x1a\n\x16\x41\x43TIVATION_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41\x43TIVATION_UNLESS_WORSE\x10\x01\x12\x15\n\x11\x41\x43TIVATION_ALWAYS\x10\x02\x12\x14\n\x10\x41\x43TIVATION_NEVER\x10\x03\x32\x90\x04\n\x0fTrainingService\x12Q\n\rExportSamples\x12%.justitia.api.v1.ExportSamplesRequest\x1a\x17.justitia.api.v1.Sample0\x01\x12L\n\x0cPublishModel\x12$.justitia.api.v1.PublishModelRequest\x1a\x16.justitia.api.v1.Model\x12O\n\x08GetModel\x12 .justitia.api.v1.GetModelRequest\x1a!.justitia.api.v1.GetModelResponse\x12U\n\nListModels\x12\".justitia.api.v1.ListModelsRequest\x1a#.justitia.api.v1.ListModelsResponse\x12N\n\rActivateModel\x12%.justitia.api.v1.ActivateModelRequest\x1a\x16.justitia.api.v1.Model\x12\x64\n\x0f\x44\x65\x61\x63tivateModel\x12\'.justitia.api.v1.DeactivateModelRequest\x1a(.justitia.api.v1.DeactivateModelResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'justitia.api.v1.training_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ACTIVATION']._serialized_start=1242
+  _globals['_ACTIVATION']._serialized_end=1356
   _globals['_EXPORTSAMPLESREQUEST']._serialized_start=84
   _globals['_EXPORTSAMPLESREQUEST']._serialized_end=162
   _globals['_SAMPLE']._serialized_start=165
   _globals['_SAMPLE']._serialized_end=323
-  _globals['_PUBLISHMODELREQUEST']._serialized_start=325
-  _globals['_PUBLISHMODELREQUEST']._serialized_end=399
-  _globals['_MODEL']._serialized_start=402
-  _globals['_MODEL']._serialized_end=557
-  _globals['_GETMODELREQUEST']._serialized_start=559
-  _globals['_GETMODELREQUEST']._serialized_end=628
-  _globals['_GETMODELRESPONSE']._serialized_start=630
-  _globals['_GETMODELRESPONSE']._serialized_end=705
-  _globals['_LISTMODELSREQUEST']._serialized_start=707
-  _globals['_LISTMODELSREQUEST']._serialized_end=761
-  _globals['_LISTMODELSRESPONSE']._serialized_start=763
-  _globals['_LISTMODELSRESPONSE']._serialized_end=823
-  _globals['_TRAININGSERVICE']._serialized_start=826
-  _globals['_TRAININGSERVICE']._serialized_end=1172
+  _globals['_PUBLISHMODELREQUEST']._serialized_start=326
+  _globals['_PUBLISHMODELREQUEST']._serialized_end=496
+  _globals['_HELDOUTRUN']._serialized_start=498
+  _globals['_HELDOUTRUN']._serialized_end=569
+  _globals['_MODEL']._serialized_start=572
+  _globals['_MODEL']._serialized_end=793
+  _globals['_GETMODELREQUEST']._serialized_start=795
+  _globals['_GETMODELREQUEST']._serialized_end=864
+  _globals['_GETMODELRESPONSE']._serialized_start=866
+  _globals['_GETMODELRESPONSE']._serialized_end=941
+  _globals['_LISTMODELSREQUEST']._serialized_start=943
+  _globals['_LISTMODELSREQUEST']._serialized_end=997
+  _globals['_LISTMODELSRESPONSE']._serialized_start=999
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1059
+  _globals['_ACTIVATEMODELREQUEST']._serialized_start=1061
+  _globals['_ACTIVATEMODELREQUEST']._serialized_end=1135
+  _globals['_DEACTIVATEMODELREQUEST']._serialized_start=1137
+  _globals['_DEACTIVATEMODELREQUEST']._serialized_end=1196
+  _globals['_DEACTIVATEMODELRESPONSE']._serialized_start=1198
+  _globals['_DEACTIVATEMODELRESPONSE']._serialized_end=1240
+  _globals['_TRAININGSERVICE']._serialized_start=1359
+  _globals['_TRAININGSERVICE']._serialized_end=1887
 # @@protoc_insertion_point(module_scope)

@@ -55,6 +55,16 @@ class TrainingServiceStub(object):
                 request_serializer=justitia_dot_api_dot_v1_dot_training__pb2.ListModelsRequest.SerializeToString,
                 response_deserializer=justitia_dot_api_dot_v1_dot_training__pb2.ListModelsResponse.FromString,
                 _registered_method=True)
+        self.ActivateModel = channel.unary_unary(
+                '/justitia.api.v1.TrainingService/ActivateModel',
+                request_serializer=justitia_dot_api_dot_v1_dot_training__pb2.ActivateModelRequest.SerializeToString,
+                response_deserializer=justitia_dot_api_dot_v1_dot_training__pb2.Model.FromString,
+                _registered_method=True)
+        self.DeactivateModel = channel.unary_unary(
+                '/justitia.api.v1.TrainingService/DeactivateModel',
+                request_serializer=justitia_dot_api_dot_v1_dot_training__pb2.DeactivateModelRequest.SerializeToString,
+                response_deserializer=justitia_dot_api_dot_v1_dot_training__pb2.DeactivateModelResponse.FromString,
+                _registered_method=True)
 
 
 class TrainingServiceServicer(object):
@@ -69,8 +79,9 @@ class TrainingServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PublishModel(self, request, context):
-        """Stores a model and makes it the application's active one. INVALID_ARGUMENT if it is damaged or does
-        not answer its own test prompt.
+        """Stores a model, and makes it the application's active one unless it is worse than what predicts now:
+        see `is_active` and `reason` of the answer. INVALID_ARGUMENT if it is damaged or does not answer its
+        own test prompt.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -84,6 +95,22 @@ class TrainingServiceServicer(object):
 
     def ListModels(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ActivateModel(self, request, context):
+        """Makes a stored model the application's active one, whatever it is worth: the way back. NOT_FOUND if
+        it is not stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeactivateModel(self, request, context):
+        """Leaves an application without an active model: estimates come from finished runs. Its models stay.
+        Where none is active, nothing happens.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -110,6 +137,16 @@ def add_TrainingServiceServicer_to_server(servicer, server):
                     servicer.ListModels,
                     request_deserializer=justitia_dot_api_dot_v1_dot_training__pb2.ListModelsRequest.FromString,
                     response_serializer=justitia_dot_api_dot_v1_dot_training__pb2.ListModelsResponse.SerializeToString,
+            ),
+            'ActivateModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ActivateModel,
+                    request_deserializer=justitia_dot_api_dot_v1_dot_training__pb2.ActivateModelRequest.FromString,
+                    response_serializer=justitia_dot_api_dot_v1_dot_training__pb2.Model.SerializeToString,
+            ),
+            'DeactivateModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeactivateModel,
+                    request_deserializer=justitia_dot_api_dot_v1_dot_training__pb2.DeactivateModelRequest.FromString,
+                    response_serializer=justitia_dot_api_dot_v1_dot_training__pb2.DeactivateModelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -221,6 +258,60 @@ class TrainingService(object):
             '/justitia.api.v1.TrainingService/ListModels',
             justitia_dot_api_dot_v1_dot_training__pb2.ListModelsRequest.SerializeToString,
             justitia_dot_api_dot_v1_dot_training__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ActivateModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/justitia.api.v1.TrainingService/ActivateModel',
+            justitia_dot_api_dot_v1_dot_training__pb2.ActivateModelRequest.SerializeToString,
+            justitia_dot_api_dot_v1_dot_training__pb2.Model.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeactivateModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/justitia.api.v1.TrainingService/DeactivateModel',
+            justitia_dot_api_dot_v1_dot_training__pb2.DeactivateModelRequest.SerializeToString,
+            justitia_dot_api_dot_v1_dot_training__pb2.DeactivateModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

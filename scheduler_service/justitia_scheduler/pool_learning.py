@@ -1,0 +1,69 @@
+"""Learning inside the runs of one pool (rule K2): whose F moves, and what ended runs teach."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from justitia.core.learning import Learner
+from justitia.core.runs import EndedRun
+
+if TYPE_CHECKING:
+    from justitia_scheduler.pools import PoolService
+
+
+class PoolLearning:
+    """Asks the core after each report; off, every F stays what the first estimate made it."""
+
+    def __init__(self, pool: "PoolService") -> None:
+        self._pool = pool
+        self._learner = Learner()
+
+    def look(self, run_ids: Iterable[str]) -> None:
+        """Look at the runs of a report that the core has taken."""
+        if not self._pool.options.is_learning:
+            return
+        metrics = self._pool.metrics
+        for view in self._pool.core.relearn(run_ids, self._learner):
+            self._pool.note_moved(view.run_id)
+            label = self._pool.label(view.application)
+            if label is not None:
+                metrics.count(metrics.reestimates, self._pool.name, label)
+
+    def learn(self, ended: EndedRun) -> None:
+        """Take in a run that has ended as a whole, of an application that is still there."""
+        pool, metrics = self._pool, self._pool.metrics
+        label = pool.label(ended.application)
+        if label is None:
+            return
+        if pool.options.is_learning and ended.marks:
+            self._learner.learn(
+                ended.application,
+                prior_kvtt=ended.estimate.cost_kvtt,
+                true_kvtt=ended.true_cost_kvtt,
+                marks=ended.marks,
+            )
+            pool.changes.lessons[ended.application] = None
+        error = ended.learned_relative_error
+        metrics.observe(metrics.learned_error, pool.name, label, value=error)
+
+    def forget(self, application: str) -> None:
+        """An application is gone."""
+        self._learner.forget(application)
+        self._pool.changes.lessons[application] = None
+
+    # -- the journal -------------------------------------------------------------------------------
+
+    def lessons(self, application: str) -> dict[str, Any] | None:
+        """What an application taught, for the journal; None: nothing."""
+        return self._learner.lessons(application)
+
+    def applications(self) -> list[str]:
+        """Name those that taught something."""
+        return self._learner.applications()
+
+    def restore(self, application: str, record: Mapping[str, Any]) -> None:
+        """Put back what ``lessons`` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: it makes no sense.
+        """
+        self._learner.restore(application, record)

@@ -1,0 +1,50 @@
+"""What of a prompt leaves the client."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from justitia.client.prompts import PromptPolicy, hash_prompt
+from justitia.core.privacy import Privacy
+
+KEY, OTHER_KEY = b"a key of enough bytes", b"another key of that sort"
+
+
+def test_equal_words_stay_equal_and_the_order_is_gone():
+    hashed = hash_prompt("pay the bill, then file the bill", KEY).split()
+    assert len(hashed) == 7
+    assert len(set(hashed)) == 5
+    assert hashed == sorted(hashed)
+    assert hash_prompt("file the BILL, then pay the bill", KEY).split() == hashed
+
+
+def test_without_the_key_nobody_can_test_a_guess():
+    assert not set(hash_prompt("bill", KEY).split()) & set(hash_prompt("bill", OTHER_KEY).split())
+
+
+@given(st.text(max_size=300))
+def test_any_prompt_becomes_plain_words(prompt):
+    hashed = hash_prompt(prompt, KEY)
+    assert hashed.isascii()
+    assert set(hashed) <= set("abcdefghijklmnopqrstuvwxyz ?\n")
+    PromptPolicy(privacy=Privacy.HASHED, key=KEY).fields(prompt)
+
+
+def test_lines_questions_and_the_length_of_long_prompts_stay():
+    prompt = "One? Two?\nThree\n" + "word " * 5000 + "\nlast"
+    hashed = hash_prompt(prompt, KEY)
+    assert len(hashed) == len(prompt)
+    assert hashed.count("?") <= prompt.count("?")
+    assert "word" not in hashed
+    assert hash_prompt("a?\n\nb", KEY).count("\n") == 2
+
+
+@pytest.mark.parametrize("key", [b"", b"short", b"x" * 65])
+def test_hashing_without_a_proper_key_is_refused(key):
+    with pytest.raises(ValueError, match="prompt_key must have 16 to 64 bytes"):
+        PromptPolicy(privacy=Privacy.HASHED, key=key)
+
+
+def test_of_a_withheld_prompt_its_length_is_sent():
+    assert PromptPolicy(privacy=Privacy.NONE).fields("abc\ud800") == {"prompt_chars": 4}
+    assert PromptPolicy().fields("abc\ud800") == {"prompt_text": "abc?"}

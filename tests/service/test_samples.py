@@ -1,0 +1,282 @@
+"""Recorded runs: how many and how long they are kept, and what of prompts is in them."""
+
+import asyncio
+import sqlite3
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import grpc
+import pytest
+
+from justitia.api.v1 import admin_pb2, common_pb2, training_pb2
+from justitia.client import AsyncClient, PromptPolicy
+from justitia.core.privacy import Privacy
+from justitia.predictor import artefact
+from justitia.testing.models import handmade_model
+from justitia_scheduler import sqlite_store
+from justitia_scheduler.sample_retention import SampleRetention
+from justitia_scheduler.sqlite_store import SqliteStore
+from justitia_scheduler.store import SampleRow, Transaction
+
+SECRET = "xylophonist"
+PROMPT = f"Call the {SECRET} about invoice 4711.\nIs it paid?"
+KEY = b"sixteen bytes or more"
+PRIVACY_CODES = {
+    Privacy.TEXT: admin_pb2.PRIVACY_TEXT,
+    Privacy.HASHED: admin_pb2.PRIVACY_HASHED,
+    Privacy.NONE: admin_pb2.PRIVACY_NONE,
+}
+
+
+def sample(application="chat", **fields):
+    row = SampleRow(
+        pool="default",
+        application=application,
+        run_id="r",
+        prompt_text="text",
+        cost_kvtt=1,
+        num_inferences=1,
+        finished_at_s=0.0,
+    )
+    return replace(row, **fields)
+
+
+# -- number and age --------------------------------------------------------------------------------
+
+
+def test_one_busy_application_does_not_push_out_the_samples_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_store, "MAX_SAMPLES_PER_APPLICATION", 5)
+    monkeypatch.setattr(sqlite_store, "_PRUNE_EVERY_SAMPLES", 1)
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    store.commit(Transaction(samples=[sample("rare", run_id=f"s{n}") for n in range(3)]))
+    store.commit(Transaction(samples=[sample("busy", run_id=f"b{n}") for n in range(20)]))
+    counts = {name: count.total for name, count in store.sample_counts("default").items()}
+    assert counts == {"rare": 3, "busy": 5}
+    newest = store.newest_samples("default", "busy", before=2**62, limit=2)
+    assert [row.run_id for _, row in newest] == ["b19", "b18"]
+    store.close()
+
+
+@pytest.fixture
+def retention(bench):
+    store, journal = bench.service.store(), bench.service.journal
+    return SampleRetention(store, journal, bench.clock.clocks(), retention_s=1000.0)
+
+
+async def exported(bench):
+    call = bench.training.ExportSamples(training_pb2.ExportSamplesRequest())
+    return [sample async for sample in call]
+
+
+async def test_samples_older_than_their_time_go_although_nothing_new_comes(bench, retention):
+    now_s = bench.clock.clocks().wall_s()
+    old, new = now_s - 900, now_s
+    bench.pool.changes.samples.extend([sample(finished_at_s=at_s) for at_s in (old, old, new)])
+    await bench.service.journal.committed()
+    assert await retention.look() == 0
+    bench.clock.advance(101)
+    assert await retention.look() == 2
+    assert len(await exported(bench)) == 1
+
+
+async def test_fs7_a_wall_clock_that_was_set_expires_nothing_at_once(bench, retention):
+    bench.pool.changes.samples.append(sample(finished_at_s=bench.clock.clocks().wall_s()))
+    await bench.service.journal.committed()
+    bench.clock.wall_offset_s += 1e6
+    assert await retention.look() == 0
+    bench.clock.wall_offset_s -= 1e6
+    assert await retention.look() == 0
+    assert len(await exported(bench)) == 1
+
+
+# -- privacy ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def on_disk(tmp_path, open_service, close_service):
+    """A service with a journal, the journal's folder, and what closes the service."""
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    bench = await open_service(folder / "journal.db")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(close_service, bench)
+        yield bench, folder, stack.aclose
+
+
+async def run_with(bench, prompts, run_id, finished, engine, **fields):
+    """One whole run of a client that lets out of prompts what ``prompts`` says."""
+    client = AsyncClient("", bench.channel, 5.0, prompts)
+    await client.start_run(application="chat", run_id=run_id, prompt=PROMPT, **fields)
+    await engine.report({"run_id": run_id, "useful_kvtt": 300}, finished=[finished(run_id)])
+    await bench.until(lambda: bench.pool.core.run(run_id).num_finished)
+    await bench.end_after_grace(run_id)
+
+
+def has_left_a_trace(folder):
+    content = b"".join(path.read_bytes() for path in folder.iterdir())
+    return any(word.encode() in content for word in (SECRET, "invoice", "4711"))
+
+
+@pytest.mark.parametrize("privacy", list(Privacy))
+async def test_no_prompt_text_is_kept_told_or_logged_unless_it_is_allowed(
+    on_disk, finished, capfd, privacy
+):
+    bench, folder, close = on_disk
+    await bench.declare("chat", privacy=PRIVACY_CODES[privacy])
+    engine = bench.engine()
+    await engine.join()
+    # Clients of every kind, also those that send more than they should.
+    for number, sent in enumerate(Privacy):
+        prompts = PromptPolicy(privacy=sent, key=KEY)
+        await run_with(bench, prompts, f"r{number}", finished, engine)
+    await publish_and_judge(bench)
+    await bench.service.journal.committed()
+    samples = await exported(bench)
+    told = b"".join(m.SerializeToString() for m in [*engine.directives, *samples])
+    is_allowed = privacy is Privacy.TEXT
+    assert has_left_a_trace(folder) == is_allowed
+    assert (SECRET.encode() in told) == is_allowed
+    assert [bool(s.prompt_text) for s in samples] == [
+        privacy is sent and sent is not Privacy.NONE for sent in Privacy
+    ]
+    await close()
+    assert has_left_a_trace(folder) == is_allowed
+    printed = capfd.readouterr()
+    assert SECRET not in printed.out + printed.err
+
+
+async def publish_and_judge(bench):
+    request = training_pb2.PublishModelRequest(
+        application="chat", artefact=artefact.to_bytes(handmade_model("chat"))
+    )
+    await bench.training.PublishModel(request)
+
+
+async def test_text_in_place_of_hashed_words_is_refused_and_not_repeated(bench):
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await bench.start("r1", "chat", hashed_prompt=PROMPT)
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "hashed_prompt" in error.value.details()
+    assert SECRET not in error.value.details()
+
+
+async def test_a_withheld_prompt_is_still_estimated_by_its_length(bench):
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    for _ in range(5):
+        bench.pool.ladder.learn("other", prompt_length=len(PROMPT) // 4, cost_kvtt=777)
+    client = AsyncClient("", bench.channel, 5.0, PromptPolicy(privacy=Privacy.NONE))
+    run = await client.start_run(application="chat", prompt=PROMPT)
+    assert run.estimate.source == common_pb2.ESTIMATE_SOURCE_POOL
+    assert run.estimate.cost_kvtt == 777
+
+
+@pytest.mark.parametrize("privacy", [Privacy.HASHED, Privacy.NONE])
+def test_no_word_of_a_prompt_leaves_a_client_that_may_not_send_it(privacy):
+    fields = PromptPolicy(privacy=privacy, key=KEY).fields(PROMPT)
+    sent = repr(fields).lower()
+    assert not any(word in sent for word in ("xylo", "call", "the ", "invoice", "4711", "paid"))
+    assert SECRET in repr(PromptPolicy().fields(PROMPT))
+
+
+async def test_a_stricter_setting_deletes_what_was_kept_before(on_disk, finished):
+    bench, folder, close = on_disk
+    await bench.declare("chat")
+    engine = bench.engine()
+    await engine.join()
+    await run_with(bench, PromptPolicy(), "ended", finished, engine)
+    await publish_and_judge(bench)
+    assert has_left_a_trace(folder)
+    await bench.start("open", "chat", prompt_text=PROMPT)
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
+    assert not has_left_a_trace(folder)
+    assert not list((await bench.training.ListModels(training_pb2.ListModelsRequest())).models)
+    assert "chat" not in bench.service.parts("default").predictor.models
+    await engine.report({"run_id": "open", "useful_kvtt": 1}, finished=[finished("open")])
+    await bench.until(lambda: bench.pool.core.run("open").num_finished)
+    await bench.end_after_grace("open")
+    assert [s.prompt_text for s in await exported(bench)] == ["", ""]
+    # Costs stay: they teach the mean.
+    assert [s.cost_kvtt for s in await exported(bench)] == [300, 1]
+    await close()
+    assert not has_left_a_trace(folder)
+
+
+async def test_what_cannot_be_deleted_refuses_the_stricter_setting(bench, monkeypatch):
+    await bench.declare("chat")
+
+    def refuse(*_):
+        raise sqlite_store.WriteError("disk full")
+
+    monkeypatch.setattr(bench.service.store(), "forget_prompts", refuse)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert "application.privacy" in error.value.details()
+    assert bench.pool.applications["chat"].privacy is Privacy.TEXT
+
+
+def test_deleted_prompts_are_overwritten_in_the_file(tmp_path):
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    store.commit(Transaction(samples=[sample(prompt_text=PROMPT, finished_at_s=n) for n in (1, 9)]))
+    assert store.drop_samples(before_s=10) == 2
+    assert not has_left_a_trace(tmp_path)
+    assert (tmp_path / "journal.db-wal").stat().st_size == 0
+    store.close()
+    with sqlite3.connect(tmp_path / "journal.db") as connection:
+        assert connection.execute("SELECT count(*) FROM samples").fetchone() == (0,)
+    connection.close()
+
+
+# -- hashed prompts --------------------------------------------------------------------------------
+
+
+async def test_hashed_prompts_train_a_model_that_predicts_hashed_prompts(bench):
+    """The whole way: hashed by clients, recorded, exported, trained, published, predicted."""
+    from justitia.predictor.samples import Sample
+    from justitia.predictor.settings import TrainingSettings
+    from justitia.predictor.training import train_and_judge
+
+    bench.service.options = replace(bench.service.options, prediction_deadline_s=5)
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
+    prompts = PromptPolicy(privacy=Privacy.HASHED, key=KEY)
+    for number in range(60):
+        style, cost = ("thoroughly", 40_000) if number % 2 else ("briefly", 2_000)
+        text = f"Summarise {style} the report of day {number} for the board"
+        row = sample(
+            run_id=f"s{number}",
+            prompt_text=prompts.fields(text)["hashed_prompt"],
+            cost_kvtt=cost + number,
+        )
+        bench.pool.changes.samples.append(row)
+    await bench.service.journal.committed()
+    samples = [
+        Sample(application="chat", prompt=s.prompt_text, cost_kvtt=s.cost_kvtt, run_id=s.run_id)
+        for s in await exported(bench)
+    ]
+    trained = await asyncio.to_thread(
+        train_and_judge, samples, settings=TrainingSettings(max_steps=150)
+    )
+    request = training_pb2.PublishModelRequest(
+        application="chat",
+        artefact=artefact.to_bytes(trained.model),
+        held_out=[
+            training_pb2.HeldOutRun(
+                run_id=run.run_id, cost_kvtt=run.cost_kvtt, predicted_kvtt=run.predicted_kvtt
+            )
+            for run in trained.held_out
+        ],
+    )
+    answer = await bench.training.PublishModel(request)
+    assert answer.is_active, answer.reason
+    client = AsyncClient("", bench.channel, 5.0, prompts)
+    costs = {}
+    for style in ("thoroughly", "briefly"):
+        run = await client.start_run(
+            application="chat", prompt=f"Summarise {style} the report of day 99 for the board"
+        )
+        assert run.estimate.source == common_pb2.ESTIMATE_SOURCE_MODEL
+        costs[style] = run.estimate.cost_kvtt
+    assert costs["thoroughly"] > 5 * costs["briefly"]
