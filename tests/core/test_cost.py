@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from justitia.core.cost import (
+    dominant_cost_kvtt,
     inference_cost_kvtt,
     paper_cost_kvtt,
     run_cost_kvtt,
@@ -33,6 +34,42 @@ def cost_step_by_step(prompt, cached, output, budget):
 def test_the_closed_form_is_the_sum_over_steps(prompt, cached, output, budget):
     closed = inference_cost_kvtt(prompt, cached, output, step_budget_tokens=budget)
     assert closed == cost_step_by_step(prompt, cached, output, budget)
+
+
+def shares_step_by_step(prompt, cached, output, budget, capacity):
+    """Play the steps, each at the larger share of cache and budget; in 1 / budget of a KV token."""
+    filled = min(cached, prompt)
+    total = 0
+    while True:
+        computed = max(1, min(budget, prompt - filled))
+        filled = min(prompt, filled + budget)
+        total += max(filled * budget, computed * capacity)
+        if filled == prompt:
+            break
+    for _ in range(output - 1):
+        filled += 1
+        total += max(filled * budget, capacity)
+    return max(1, -(-total // budget))
+
+
+@settings(derandomize=True, deadline=None, max_examples=300, database=None)
+@given(
+    st.integers(0, 200),
+    st.integers(0, 250),
+    st.integers(0, 40),
+    st.integers(1, 220),
+    st.integers(1, 400),
+)
+def test_the_dominant_share_is_the_sum_over_steps(prompt, cached, output, budget, capacity):
+    closed = dominant_cost_kvtt(
+        prompt, cached, output, step_budget_tokens=budget, kv_capacity_tokens=capacity
+    )
+    assert closed == shares_step_by_step(prompt, cached, output, budget, capacity)
+
+
+def test_the_dominant_share_of_a_cache_of_nothing_is_refused():
+    with pytest.raises(InvalidValueError, match="kv_capacity_tokens"):
+        dominant_cost_kvtt(1, 0, 1, step_budget_tokens=8, kv_capacity_tokens=0)
 
 
 @pytest.mark.parametrize(

@@ -511,7 +511,7 @@ def test_explain_lists_the_nearest_first_and_counts_all():
 def test_a_run_its_record_and_its_view_have_the_same_facts():
     names = [field.name for field in dataclasses.fields(RunRecord)]
     assert [field.name for field in dataclasses.fields(Run)][: len(names)] == names
-    values = ("run", "app", 3, UNIT_WEIGHT, Ticks(1), Ticks(2), make_estimate(), 4.0, 5, 6, 7)
+    values = ("run", "app", 3, UNIT_WEIGHT, Ticks(1), Ticks(2), make_estimate(), 4.0, 5, 6, 7, 8)
     record = RunRecord(*values)
     run = record.to_run(now_s=9.0)
     view = RunView.look(run, is_in_fluid=True)

@@ -16,13 +16,15 @@ class InferenceTimes:
     """When one finished inference arrived, was first computed, and ended; seconds of one clock.
 
     ``computed_s`` is how long it was computed, where that is known: less than from start to end if
-    it was preempted and queued again.
+    it was preempted and queued again. ``useful_kvtt`` is what it cost (rule C4); None where that is
+    not known, or says nothing of the others since it was aborted (rule K2).
     """
 
     arrived_at_s: float
     started_at_s: float
     finished_at_s: float
     computed_s: float | None = None
+    useful_kvtt: int | None = None
 
     @property
     def computing_s(self) -> float:

@@ -14,6 +14,7 @@ from justitia.core.engines import Delivery, EngineAccount, EngineReport, RunRepo
 from justitia.core.errors import InvalidValueError, RunExistsError, UnknownRunError
 from justitia.core.estimates import Estimate
 from justitia.core.fairness import FairnessTracker, FairRatio, critical_path_s
+from justitia.core.learning import Learner
 from justitia.core.runs import (
     EndedRun,
     Explanation,
@@ -129,10 +130,48 @@ class Pool:
         """
         run = self._require(run_id)
         run.estimate = estimate
-        cost = max(estimate.cost_kvtt, run.useful_kvtt)
+        run.learned_kvtt = 0
+        if run.trail is not None:
+            run.trail.forget()
+        self._take_for(run, estimate.cost_kvtt)
+        return self._view(run)
+
+    def _take_for(self, run: Run, cost_kvtt: int) -> None:
+        cost = max(cost_kvtt, run.useful_kvtt)
         run.finish = Ticks(run.start + service_ticks(cost, run.weight))
         self._fluid.move(run.sequence, run.finish, run.weight)
-        return self._view(run)
+
+    def relearn(self, run_ids: Iterable[str], learner: Learner) -> list[RunView]:
+        """Look anew at the cost of runs of which a report has told (rule K2).
+
+        To be called after each ``report``, with the runs in it, in any order. Returns those whose F
+        has moved: for what their own inferences have shown, or because they have got far more than
+        they were taken to cost; ``LearningRules`` say when. A moved F is at least S + attained / w.
+        O(log n) for each run that moves, O(1) for the others.
+        """
+        moved = []
+        for run_id in run_ids:
+            run = self._runs.get(run_id)
+            if run is not None and self._relearn(run, learner):
+                moved.append(self._view(run))
+        return moved
+
+    def _relearn(self, run: Run, learner: Learner) -> bool:
+        trail, rules = run.trail, learner.rules
+        is_over = run.useful_kvtt >= rules.patience * run.cost_kvtt
+        if trail is not None:
+            trail.look(run.num_waiting + run.num_running)
+        has_news = trail is not None and trail.has_news
+        if not (has_news or is_over):
+            return False
+        cost_kvtt = _learned_kvtt(run, learner)
+        change_kvtt = abs(cost_kvtt - run.cost_kvtt)
+        is_early = run.useful_kvtt <= rules.early_share * cost_kvtt
+        if not is_over and (not is_early or change_kvtt <= rules.min_change * run.cost_kvtt):
+            return False
+        run.learned_kvtt = cost_kvtt
+        self._take_for(run, cost_kvtt)
+        return True
 
     def credit(self, run_id: str, *, useful_kvtt: int, wasted_kvtt: int = 0) -> RunView:
         """Count what an engine did for a run before we knew it (rule K1).
@@ -143,6 +182,8 @@ class Pool:
         run = self._require(run_id)
         run.useful_kvtt += useful_kvtt
         run.wasted_kvtt += wasted_kvtt
+        if useful_kvtt:
+            run.trail = None
         return self.re_estimate(run_id, run.estimate)
 
     def reweigh(self, application: str, weight: NanoWeight) -> list[RunView]:
@@ -189,6 +230,8 @@ class Pool:
             run.prompt_length,
             len(run.times),
             Flow(true_finish, run.sequence, run.weight) if goes_on else None,
+            () if run.trail is None else run.trail.lesson,
+            run.learned_kvtt,
         )
         self._fairness.end(
             run_id,
@@ -319,6 +362,9 @@ class Pool:
             run.last_seen_s = max(run.last_seen_s, now_s)
             room = _MAX_TIMES_PER_RUN - len(run.times)
             run.times.extend(report.finished[:room])
+            if run.trail is not None:
+                for times in report.finished:
+                    run.trail.finish(times.useful_kvtt)
 
     def _observe(self, now_s: float) -> list[FairRatio]:
         is_empty = len(self._fluid) == 0
@@ -411,6 +457,16 @@ class Pool:
         self._runs[run.run_id] = run
         self._fluid.move(run.sequence, run.finish, run.weight)
         return self._view(run)
+
+
+def _learned_kvtt(run: Run, learner: Learner) -> int:
+    """Say what a run is to be taken to cost by what it has shown, at least what it has got."""
+    trail = run.trail
+    if trail is not None and trail.has_news:
+        learner.revise(run.application, trail, prior_kvtt=run.estimate.cost_kvtt)
+    if trail is None or trail.belief is None:
+        return max(run.cost_kvtt, run.useful_kvtt)
+    return learner.cost_kvtt(trail.belief, above_kvtt=run.useful_kvtt)
 
 
 def _put(counts: dict[str, int], engine_id: str, count: int) -> None:

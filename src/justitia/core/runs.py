@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from justitia.core.estimates import Estimate
 from justitia.core.fairness import InferenceTimes
+from justitia.core.learning import Mark, Trail
 from justitia.core.units import NanoWeight, Ticks
 from justitia.core.virtual_time import Flow
 
@@ -23,7 +24,8 @@ class RunRecord:
     """An open run without what is in flight: all that must survive a restart.
 
     S, F in ticks, ``sequence`` its place in order of arrival in the pool; ``arrived_at_s`` is on
-    the clock of the process that wrote it.
+    the clock of the process that wrote it. ``learned_kvtt`` is what the run is taken to
+    cost by what it has shown (rule K2), 0 while ``estimate`` stands.
     """
 
     run_id: str
@@ -37,6 +39,12 @@ class RunRecord:
     prompt_length: int | None = None
     useful_kvtt: int = 0
     wasted_kvtt: int = 0
+    learned_kvtt: int = 0
+
+    @property
+    def cost_kvtt(self) -> int:
+        """What the run is taken to cost: what it has shown, or the estimate."""
+        return self.learned_kvtt or self.estimate.cost_kvtt
 
     @staticmethod
     def of(run: "Run") -> "RunRecord":
@@ -48,6 +56,7 @@ class RunRecord:
         run = Run(*_record_of(self))
         run.arrived_at_s = min(self.arrived_at_s, now_s)
         run.last_seen_s = now_s
+        run.trail = None
         return run
 
 
@@ -69,10 +78,18 @@ class Run:
     prompt_length: int | None = None
     useful_kvtt: int = 0
     wasted_kvtt: int = 0
+    learned_kvtt: int = 0
     last_seen_s: float = 0.0
     waiting_by_engine: dict[str, int] = field(default_factory=dict)
     running_by_engine: dict[str, int] = field(default_factory=dict)
     times: list[InferenceTimes] = field(default_factory=list)
+    #: None where its beginning was not seen: it neither teaches nor is judged by others.
+    trail: Trail | None = field(default_factory=Trail)
+
+    @property
+    def cost_kvtt(self) -> int:
+        """What the run is taken to cost: what it has shown, or the estimate."""
+        return self.learned_kvtt or self.estimate.cost_kvtt
 
     @property
     def order_key(self) -> tuple[Ticks, int]:
@@ -140,6 +157,10 @@ class EndedRun:
     prompt_length: int | None
     num_inferences: int
     flow: Flow | None = None
+    #: What it had shown on its way; empty where it can't teach (rule K2).
+    marks: tuple[Mark, ...] = ()
+    #: What it was last taken to cost.
+    learned_kvtt: int = 0
 
     @property
     def jct_s(self) -> float:
@@ -150,6 +171,12 @@ class EndedRun:
     def relative_error(self) -> float:
         """|estimate - true| / true."""
         return abs(self.estimate.cost_kvtt - self.true_cost_kvtt) / self.true_cost_kvtt
+
+    @property
+    def learned_relative_error(self) -> float:
+        """The same of what the run was last taken to cost (rule K2)."""
+        cost_kvtt = self.learned_kvtt or self.estimate.cost_kvtt
+        return abs(cost_kvtt - self.true_cost_kvtt) / self.true_cost_kvtt
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +193,14 @@ class Explanation:
 
 
 def reason_to_wait(run: Run, num_ahead: int, *, has_engine: bool) -> str:
-    """Say in words what a run waits for, if it does."""
+    """Say in words what a run waits for, if it does, and what it is taken to cost by now."""
+    reason = _reason_to_wait(run, num_ahead, has_engine=has_engine)
+    if not run.learned_kvtt:
+        return reason
+    return f"{reason}; by what it has shown it is taken to cost {run.learned_kvtt:,} kvtt"
+
+
+def _reason_to_wait(run: Run, num_ahead: int, *, has_engine: bool) -> str:
     if not has_engine:
         return "no engine of this pool is connected"
     if run.state is RunState.IDLE:
