@@ -39,6 +39,10 @@ generate: setup  ## regenerate code and documents that are derived
 bench: setup  ## run a benchmark: make bench NAME=core; without a name all, and docs/benchmarks.md
 	@$(PYTHON) tools/bench $(NAME)
 
+.PHONY: evaluation
+evaluation: setup  ## the paper's evaluation and ours: reports/evaluation, docs/evaluation.md (half an hour)
+	@$(PYTHON) -m justitia sim reproduce --markdown docs/evaluation.md
+
 .PHONY: e2e
 e2e: e2e-engine e2e-cluster  ## the real vLLM server, then the chart on a real Kubernetes; options as below
 

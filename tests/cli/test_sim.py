@@ -33,9 +33,30 @@ def test_three_policies_are_compared_unless_others_are_wanted(justitia, scenario
     assert all(f"│ {name} " in shown for name in ("fcfs", "vtc", "justitia"))
 
 
+def test_learning_can_have_seen_another_scenario(justitia, tmp_path):
+    small_and_large = [
+        run(
+            f"{number}",
+            *(inference(10, 8) for _ in range(1 + 9 * (number % 2))),
+            at_s=number * 0.01,
+        )
+        for number in range(20)
+    ]
+    path = tmp_path / "before.jsonl"
+    write_scenario(path, scenario(*small_and_large, engines=(engine(blocks=20),)))
+    command = ("sim", "run", path, "--estimator", "history", "--policy", "justitia")
+    _, fixed, _ = justitia(*command)
+    _, cold, _ = justitia(*command, "--learning")
+    status, warm, _ = justitia(*command, "--learning", "--warm-up", path)
+    assert status == 0
+    means = [shown.partition("│ justitia │")[2].split()[0] for shown in (fixed, cold, warm)]
+    assert float(means[2]) < float(means[1]) <= float(means[0])
+
+
 @pytest.mark.parametrize(
     ("options", "status", "problem"),
     [
+        (("--warm-up", "before.jsonl"), 2, "needs --learning"),
         (("--policy", "lottery"), 2, "must be one of"),
         (("--routing", "nearest"), 2, "least-kv"),
         (("--estimator", "oracle"), 1, "error: estimator: must be one of exact"),

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from justitia.core.errors import InvalidValueError
+from justitia.core.policies import POLICIES
 from justitia.sim.exact.parity import compare
 from justitia.sim.scenario import Segment
 from justitia.testing.sim_scenarios import (
@@ -59,8 +60,25 @@ def test_without_a_prefix_cache_the_two_agree_to_the_last_bit(name, policy):
     assert name != "preemption" or parity.fast.wasted_kvtt > 0, "what the case is about"
 
 
+@pytest.mark.parametrize("policy", ["vtc", "srjf", "parrot"])
+def test_both_number_runs_as_their_first_inferences_reach_the_engine(policy):
+    rng = random.Random(3)
+    runs = [
+        run(
+            f"r{number}",
+            inference(rng.randint(4, 40), rng.randint(4, 20), pause_s=rng.randrange(40) / 128),
+            inference(rng.randint(4, 40), rng.randint(4, 20), after=(0,)),
+            at_s=number / 256,
+        )
+        for number in range(16)
+    ]
+    plan = {"blocks": 40, "step_time": EXACT_STEP_TIME, "has_prefix_cache": False}
+    parity = compare(scenario(*runs, engines=(engine(**plan),)), policy)
+    assert parity.fast.runs == parity.exact.runs
+
+
 @settings(max_examples=20, deadline=None)
-@given(scenarios(has_sharing=False), st.sampled_from(["fcfs", "justitia", "sjf"]))
+@given(scenarios(has_sharing=False), st.sampled_from(sorted(POLICIES)))
 def test_random_scenarios_without_sharing_are_alike_to_the_last_bit(plan, policy):
     parity = compare(plan, policy)
     assert parity.fast.runs == parity.exact.runs

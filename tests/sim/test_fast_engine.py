@@ -1,5 +1,7 @@
 """The fast engine, on small cases worked out by hand and on random ones."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,6 +193,51 @@ def test_srjf_lets_another_run_pass_as_soon_as_less_of_it_is_left(is_stepwise):
     )
     played = results(play(plan, "srjf", PlaySettings(is_stepwise=is_stepwise)))
     assert steps(played["r"].waiting_s) == 54 - 3
+
+
+@STEPWISE
+def test_las_lets_another_run_pass_as_soon_as_the_head_has_got_more(is_stepwise):
+    """As with VTC, and nobody is lifted: s begins at 0 and has 40 after its 10 steps."""
+    plan = scenario(
+        run("h", inference(4, 60), inference(70, 1, pause_s=STEP_S)),
+        run("s", inference(20, 10), inference(4, 1, after=(0,))),
+        engines=SMALL,
+    )
+    played = results(play(plan, "las", PlaySettings(is_stepwise=is_stepwise)))
+    assert steps(played["s"].finished_at_s) == 20
+
+
+@pytest.mark.parametrize("policy", ["vtc", "las", "srjf"])
+def test_an_order_that_is_foreseen_is_not_planned_step_by_step(policy):
+    plan = scenario(run("a", inference(4, 60)), run("b", inference(30, 40)), engines=SMALL)
+    engine_totals = play(plan, policy).engines[0]
+    assert engine_totals.plans < engine_totals.steps / 4
+
+
+# -- what is told of runs ----------------------------------------------------
+
+
+def test_a_run_arrives_at_an_engine_with_its_first_inference():
+    """The pool meets a first, the engine b: by arrival of runs, b is served before a."""
+    plan = scenario(
+        run("a", inference(4, 1, pause_s=4 * STEP_S)),
+        run("b", inference(4, 8), inference(4, 1, after=(0,)), at_s=STEP_S),
+        run("c", inference(8, 1), at_s=7 * STEP_S),
+        engines=(engine(max_num_seqs=1),),
+    )
+    assert play_steps(plan, "parrot") == {"b": 10, "a": 11, "c": 12}
+
+
+def test_the_smallest_priority_of_a_client_goes_first():
+    """c comes last and goes before b; a has 0, as everybody who does not say."""
+    plan = scenario(
+        run("a", inference(4, 3)),
+        replace(run("b", inference(4, 3)), priority=2),
+        replace(run("c", inference(4, 3)), priority=1),
+        engines=(engine(max_num_seqs=1),),
+    )
+    assert play_steps(plan, "vllm-priority") == {"a": 3, "c": 6, "b": 9}
+    assert play_steps(plan, "fcfs") == {"a": 3, "b": 6, "c": 9}
 
 
 # -- prefix cache ----------------------------------------------------

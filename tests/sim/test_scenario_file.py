@@ -1,6 +1,7 @@
 """Scenarios as files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -36,7 +37,7 @@ def test_what_is_written_is_read(plan, tmp_path_factory):
 def test_pins_names_and_streams_survive(tmp_path):
     call = inference((Segment("s", 3), Segment("t", 4)), 5, output_stream="o", pause_s=0.25)
     plan = scenario(
-        run("a", call, inference(7, 2, after=(0,)), application="ρ"),
+        replace(run("a", call, inference(7, 2, after=(0,)), application="ρ"), priority=-3),
         engines=(engine(), engine(blocks=9)),
         engine_of_run={"a": 1},
         seed=7,

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from justitia.cli import sim_workloads
 from justitia.cli.sim_parity import parity
+from justitia.cli.sim_reproduce import reproduce
 from justitia.core.policies import EVERY_POLICY, make_policy
 from justitia.local.errors import LocalModeError
 
@@ -60,16 +61,27 @@ def run(
         SimEngine,
         typer.Option(help="exact: vLLM's own scheduler; exact-async: with two steps in flight"),
     ] = SimEngine.FAST,
+    learning: Annotated[
+        bool,
+        typer.Option("--learning", help="re-estimate runs by what they show (rule K2)"),
+    ] = False,
+    warm_up_file: Annotated[
+        Path | None,
+        typer.Option("--warm-up", help="scenario that --learning has seen before"),
+    ] = None,
 ) -> None:
     """Play a scenario under each policy; end with a table."""
     names = policies or ["fcfs", "vtc", "justitia"]
     for name in names:
         _require_policy(name)
-    settings = _settings(estimator, routing)
+    settings = _settings(estimator, routing, is_learning=learning)
     scenario = _read(scenario_file)
+    if warm_up_file is not None and not learning:
+        raise typer.BadParameter("needs --learning", param_hint="--warm-up")
+    warm_up = None if warm_up_file is None else _read(warm_up_file)
     console = Console(highlight=False)
     console.print(_about(scenario), markup=False, soft_wrap=True)
-    plays = [_play(scenario, name, settings, engine) for name in names]
+    plays = [_play(scenario, name, settings, engine, warm_up) for name in names]
     results = [result for result, _ in plays]
     console.print(_completion(results))
     console.print(_service(results, [wall_s for _, wall_s in plays]))
@@ -81,6 +93,7 @@ def run(
 
 
 sim.command("parity")(parity)
+sim.command("reproduce")(reproduce)
 sim.add_typer(sim_workloads.app)
 
 
@@ -91,12 +104,17 @@ def _require_policy(name: str) -> None:
         raise typer.BadParameter(str(error), param_hint="--policy") from None
 
 
-def _settings(estimator: str, routing: str) -> "PlaySettings":
+def _settings(estimator: str, routing: str, *, is_learning: bool) -> "PlaySettings":
+    from justitia.core.learning import LearningRules
     from justitia.sim.loop import PlaySettings
     from justitia.sim.router import Routing
 
     try:
-        return PlaySettings(estimator=estimator, routing=Routing(routing))
+        return PlaySettings(
+            estimator=estimator,
+            routing=Routing(routing),
+            learning=LearningRules() if is_learning else None,
+        )
     except ValueError:
         raise typer.BadParameter(
             f"must be one of {_ROUTINGS}; got {routing!r}", param_hint="--routing"
@@ -117,7 +135,11 @@ def _read(path: Path) -> "Scenario":
 
 
 def _play(
-    scenario: "Scenario", policy: str, settings: "PlaySettings", engine: SimEngine
+    scenario: "Scenario",
+    policy: str,
+    settings: "PlaySettings",
+    engine: SimEngine,
+    warm_up: "Scenario | None",
 ) -> "tuple[PlayResult, float]":
     from justitia.core.errors import InvalidValueError
     from justitia.sim.loop import play
@@ -125,7 +147,7 @@ def _play(
     try:
         make_engine = _maker(engine)
         start_s = time.perf_counter()
-        result = play(scenario, policy, settings, make_engine=make_engine)
+        result = play(scenario, policy, settings, make_engine=make_engine, warm_up=warm_up)
     except InvalidValueError as error:
         raise LocalModeError(str(error)) from None
     return result, time.perf_counter() - start_s

@@ -55,6 +55,7 @@ class Case(StrEnum):
     SKEWED = "skewed"
     WAVES = "waves"
     CROWD = "crowd"
+    CODING = "coding-sessions"
 
 
 class ArrivalKind(StrEnum):
@@ -207,6 +208,7 @@ def recorded(
 
 def _case(case: Case, *, seed: int, num_runs: int | None, rho: float, mice: int) -> "Scenario":
     from justitia.sim.workloads import cases
+    from justitia.sim.workloads.coding_sessions import coding_sessions
 
     size: dict[str, Any] = {} if num_runs is None else {"num_runs": num_runs}
     makers: dict[Case, Callable[[], Scenario]] = {
@@ -218,6 +220,7 @@ def _case(case: Case, *, seed: int, num_runs: int | None, rho: float, mice: int)
         Case.SKEWED: lambda: cases.skewed_ingress(seed=seed, **size),
         Case.WAVES: lambda: cases.on_and_off(seed=seed, **size),
         Case.CROWD: lambda: cases.crowd(seed=seed, **size),
+        Case.CODING: lambda: coding_sessions(seed=seed),
     }
     return makers[case]()
 

@@ -1,56 +1,35 @@
 """Plots of a comparison, as SVG text for the report."""
 
-import io
 from collections.abc import Sequence
-from typing import Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from justitia.local.results import PolicyOutcome, ratios_over
-
-#: One colour for each policy, told apart also without red and green (Okabe and Ito 2008).
-COLOURS: Final = {
-    "fcfs": "#999999",
-    "sjf": "#E69F00",
-    "parrot": "#CC79A7",
-    "vtc": "#0072B2",
-    "srjf": "#D55E00",
-    "justitia": "#009E73",
-}
-_STYLE: Final = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e5e5e5",
-    "svg.fonttype": "none",
-    "svg.hashsalt": "justitia",
-}
+from justitia.plots import POLICY_COLOURS, STYLE, cumulative, svg_of
 
 
 def completion_plot(outcomes: Sequence[PolicyOutcome]) -> str:
     """Share of runs that were done within a time."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 3.4), layout="constrained")
         axes = figure.subplots()
         for outcome in outcomes:
-            _cumulative(axes, sorted(outcome.jct_s_by_run.values()), outcome.policy)
+            _cumulative(axes, list(outcome.jct_s_by_run.values()), outcome.policy)
         axes.set(xlabel="job completion time, s", ylabel="share of runs", xlim=0, ylim=(0, 1.02))
         axes.legend(frameon=False, loc="lower right")
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def ratio_plot(outcomes: Sequence[PolicyOutcome], reference: PolicyOutcome) -> str:
     """Share of runs whose JCT over their JCT under the reference is at most a ratio."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 3.4), layout="constrained")
         axes = figure.subplots()
         for outcome in outcomes:
             if outcome is not reference:
-                ratios = sorted(ratios_over(outcome, reference).values())
+                ratios = list(ratios_over(outcome, reference).values())
                 _cumulative(axes, ratios, outcome.policy)
         axes.axvline(1, color="#444444", linewidth=1, linestyle="--")
         axes.set(
@@ -62,13 +41,13 @@ def ratio_plot(outcomes: Sequence[PolicyOutcome], reference: PolicyOutcome) -> s
         axes.minorticks_off()
         axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5], ["0.1", "0.2", "0.5", "1", "2", "5"])
         axes.legend(frameon=False, loc="lower right")
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def application_plot(outcomes: Sequence[PolicyOutcome]) -> str:
     """Mean JCT of each application under each policy."""
     names = sorted({r.application for outcome in outcomes for r in outcome.records})
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 0.42 * len(names) + 1.2), layout="constrained")
         axes = figure.subplots()
         height = 0.8 / max(1, len(outcomes))
@@ -80,12 +59,12 @@ def application_plot(outcomes: Sequence[PolicyOutcome]) -> str:
         axes.invert_yaxis()
         axes.set_xlabel("mean job completion time, s")
         axes.legend(frameon=False)
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def timeline_plot(outcomes: Sequence[PolicyOutcome]) -> str:
     """Every run from arrival to end, one panel for each policy, runs in order of arrival."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 2.3 * len(outcomes)), layout="constrained")
         panels = figure.subplots(len(outcomes), 1, sharex=True, squeeze=False)[:, 0]
         for axes, outcome in zip(panels, outcomes, strict=True):
@@ -99,7 +78,7 @@ def timeline_plot(outcomes: Sequence[PolicyOutcome]) -> str:
             axes.set_yticks([])
             axes.invert_yaxis()
         panels[-1].set_xlabel("seconds since the start; one bar is one run, from arrival to end")
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _mean_jct_s(outcome: PolicyOutcome, application: str) -> float:
@@ -107,17 +86,9 @@ def _mean_jct_s(outcome: PolicyOutcome, application: str) -> float:
     return sum(jcts) / len(jcts) if jcts else 0.0
 
 
-def _cumulative(axes: Axes, ordered: Sequence[float], policy: str) -> None:
-    shares = [(n + 1) / len(ordered) for n in range(len(ordered))]
-    axes.step(ordered, shares, where="post", label=policy, color=_colour(policy), linewidth=2)
+def _cumulative(axes: Axes, values: Sequence[float], policy: str) -> None:
+    cumulative(axes, values, label=policy, color=_colour(policy), linewidth=2)
 
 
 def _colour(policy: str) -> str:
-    return COLOURS.get(policy, "#000000")
-
-
-def _svg(figure: Figure) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    return POLICY_COLOURS.get(policy, "#000000")

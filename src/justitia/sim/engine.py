@@ -29,6 +29,8 @@ class Submission:
     plan: InferencePlan
     #: What it is expected to cost alone, for the policies that order single inferences.
     expected_kvtt: int
+    #: The client's, smallest first.
+    priority: int = 0
 
     @property
     def inference_id(self) -> str:
@@ -48,13 +50,17 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class EngineTotals:
-    """What an engine has done. ``plans``: how often it planned, once for many equal steps."""
+    """What an engine has done. ``plans``: how often it planned, once for many equal steps.
+
+    ``recomputed_tokens``: computed again after a preemption; exact engines do not count them.
+    """
 
     steps: int = 0
     plans: int = 0
     preemptions: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    recomputed_tokens: int = 0
     busy_s: float = 0.0
 
 

@@ -6,22 +6,20 @@ before, never on the policy: under each policy a run has the same error.
 
 import math
 import random
-from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from justitia.core.cost import inference_cost_kvtt, paper_cost_kvtt, run_cost_kvtt, vtc_cost_tokens
 from justitia.core.errors import InvalidValueError
 from justitia.core.estimates import Estimate, Ladder, Mean, Source, clamp_cost_kvtt
-from justitia.sim.scenario import InferencePlan, RunPlan, Scenario
+from justitia.sim.cost_units import EXACT, UNITS, InferenceCost, cost_of
+from justitia.sim.known_prefixes import KnownPrefixes
+from justitia.sim.scenario import RunPlan, Scenario
 
 #: What a run costs where nobody knows anything; that of the service.
 DEFAULT_COST_KVTT: Final = 1_000_000
 
-InferenceCost = Callable[[InferencePlan], int]
-
 
 class Estimator(Protocol):
-    """Estimates costs. Costs are in kvtt, unless a variant has a unit of its own."""
+    """Estimates costs in kvtt."""
 
     def run(self, run: RunPlan) -> Estimate:
         """Estimate a run that arrives."""
@@ -34,33 +32,65 @@ class Estimator(Protocol):
 
 
 class Exact:
-    """Knows all lengths: rule C1 with nothing cached, or another formula of them."""
+    """Knows all lengths, with nothing cached: rule C1, or another unit of cost."""
 
     def __init__(self, cost: InferenceCost) -> None:
         self._cost = cost
 
     def run(self, run: RunPlan) -> Estimate:
         """Add up its inferences (rule C2)."""
-        total = run_cost_kvtt(self._cost(inference) for inference in run.inferences)
+        total = sum(self._cost(inference, 0) for inference in run.inferences)
         return Estimate(clamp_cost_kvtt(total), Source.MODEL)
 
     def inference(self, run: RunPlan, place: int) -> int:
         """Cost of one."""
-        return self._cost(run.inferences[place])
+        return clamp_cost_kvtt(self._cost(run.inferences[place], 0))
 
     def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
         """There is nothing to learn."""
 
 
+class Cached:
+    """Knows all lengths, and charges no prefill for what the prefix cache will hold.
+
+    That is what earlier runs have brought, and earlier inferences of the run itself; the cache is
+    taken to be large enough to hold all of it. Where runs are estimated they have arrived: in order
+    of arrival, and so the tokens of a run count as known from its arrival on.
+    """
+
+    def __init__(self, cost: InferenceCost, block_size_tokens: int) -> None:
+        self._cost = cost
+        self._block_size_tokens = block_size_tokens
+        self._known = KnownPrefixes()
+        self._costs: dict[str, list[float]] = {}
+
+    def run(self, run: RunPlan) -> Estimate:
+        """Add up its inferences, each after those before it."""
+        costs = self._costs[run.id] = []
+        for inference in run.inferences:
+            cached = self._known.cached(inference, self._block_size_tokens)
+            costs.append(self._cost(inference, cached))
+            self._known.add(inference)
+        return Estimate(clamp_cost_kvtt(sum(costs)), Source.MODEL)
+
+    def inference(self, run: RunPlan, place: int) -> int:
+        """Cost of one."""
+        return clamp_cost_kvtt(self._costs[run.id][place])
+
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:  # noqa: ARG002 - lengths are known
+        """Forget its costs; what it has brought stays known."""
+        self._costs.pop(run.id, None)
+
+
 class Lognormal:
-    """Exact costs times a lognormal error that is the run's own.
+    """Costs that somebody knows times a lognormal error that is the run's own.
 
     The factor is exp(sigma z): its median is 1. sigma is such that the mean of |factor - 1| is the
     wanted relative error.
     """
 
-    def __init__(self, exact: Exact, relative_error: float, seed: int) -> None:
-        self._exact = exact
+    def __init__(self, known: Estimator, relative_error: float, seed: int) -> None:
+        self._known = known
         self._sigma = sigma_of(relative_error)
         self._seed = seed
 
@@ -71,16 +101,17 @@ class Lognormal:
 
     def run(self, run: RunPlan) -> Estimate:
         """Err on the whole run."""
-        cost = self._exact.run(run).cost_kvtt
+        cost = self._known.run(run).cost_kvtt
         return Estimate(clamp_cost_kvtt(cost * self._factor(run.id)), Source.MODEL)
 
     def inference(self, run: RunPlan, place: int) -> int:
         """Err on one inference, each with an error of its own."""
         factor = self._factor(f"{run.id}/{place}")
-        return clamp_cost_kvtt(self._exact.inference(run, place) * factor)
+        return clamp_cost_kvtt(self._known.inference(run, place) * factor)
 
     def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
         """The error stays what it is."""
+        self._known.learn(run, true_cost_kvtt)
 
 
 class History:
@@ -108,7 +139,7 @@ class History:
         self._ladder.learn(run.application, prompt_length=length, cost_kvtt=true_cost_kvtt)
         mean = self._inferences.setdefault(run.application, Mean())
         for inference in run.inferences:
-            mean.add(self._cost(inference))
+            mean.add(round(self._cost(inference, 0)))
 
 
 def sigma_of(relative_error: float) -> float:
@@ -124,56 +155,73 @@ def sigma_of(relative_error: float) -> float:
     return (low + high) / 2
 
 
-def _kvtt(budget_tokens: int) -> InferenceCost:
-    return lambda plan: inference_cost_kvtt(
-        plan.prompt_tokens, 0, plan.output_tokens, step_budget_tokens=budget_tokens
-    )
-
-
-def _paper(plan: InferencePlan) -> int:
-    return paper_cost_kvtt(plan.prompt_tokens, plan.output_tokens)
-
-
-def _tokens(plan: InferencePlan) -> int:
-    return max(1, vtc_cost_tokens(plan.prompt_tokens, plan.output_tokens))
-
-
-_MAKERS: Final[Mapping[str, Callable[[InferenceCost], Estimator]]] = {
-    "exact": Exact,
-    "history": History,
-    "paper": lambda _: Exact(_paper),
-    "tokens": lambda _: Exact(_tokens),
-}
-ESTIMATORS: Final = (*_MAKERS, "error:X")
+HISTORY: Final = "history"
+CACHED: Final = "cached"
+_RAW: Final = "raw"
+_TIMES_PREFIX: Final = "times:"
 _ERROR_PREFIX: Final = "error:"
-_MAX_ERROR: Final = 1000.0
+ESTIMATORS: Final = (
+    *UNITS,
+    CACHED,
+    "cached:UNIT",
+    "raw:UNIT",
+    "times:X",
+    "error:X",
+    "UNIT+error:X",
+    HISTORY,
+)
+_MAX_NUMBER: Final = 1000.0
 
 
 def make_estimator(name: str, scenario: Scenario) -> Estimator:
     """Make an estimator by name.
 
-    ``exact``; ``history``: means of what has ended; ``paper``: the paper's formula (the prefill is
-    free); ``tokens``: p + 2d; ``error:0.53``: exact with a mean relative error of 53 %.
+    ``exact``: rule C1 on the true lengths. ``paper``, ``tokens``, ``seconds``, ``dominant``: other
+    units of cost (``justitia.sim.cost_units``), scaled; ``raw:tokens``: not scaled. ``cached``:
+    exact, less the prefill of what the prefix cache will hold; ``cached:seconds``: so in another
+    unit. ``times:0.5``: half of exact for everybody, so that V runs twice as fast as it should.
+    ``error:0.53``: exact with a mean relative error of 53 %; ``tokens+error:0.53``: that error on
+    something else. ``history``: means of what has ended.
 
     Raises:
         InvalidValueError: there is none of this name.
     """
-    cost = _kvtt(scenario.engines[0].max_num_batched_tokens)
-    if name in _MAKERS:
-        return _MAKERS[name](cost)
-    if name.startswith(_ERROR_PREFIX):
-        return Lognormal(Exact(cost), _error_of(name), scenario.seed)
-    raise InvalidValueError("estimator", f"must be one of {', '.join(ESTIMATORS)}; got {name!r}")
+    if name == HISTORY:
+        return History(cost_of(EXACT, scenario))
+    known, plus, error = name.rpartition("+")
+    if not error.startswith(_ERROR_PREFIX):
+        return _knowing(name, scenario)
+    base = _knowing(known if plus else EXACT, scenario)
+    return Lognormal(base, _number_of(error, _ERROR_PREFIX), scenario.seed)
 
 
-def _error_of(name: str) -> float:
-    text = name.removeprefix(_ERROR_PREFIX)
+def _knowing(name: str, scenario: Scenario) -> Estimator:
+    """Make one that knows the true lengths."""
+    if name.startswith(_TIMES_PREFIX):
+        return Exact(_times(_number_of(name, _TIMES_PREFIX), cost_of(EXACT, scenario)))
+    kind, _, unit = f"{CACHED}:{EXACT}".rpartition(":") if name == CACHED else name.rpartition(":")
+    if unit not in UNITS or kind not in ("", CACHED, _RAW) or name.startswith(":"):
+        known = ", ".join(ESTIMATORS)
+        raise InvalidValueError("estimator", f"must be one of {known}; got {name!r}")
+    engine = scenario.engines[0]
+    if kind == CACHED and engine.has_prefix_cache:
+        return Cached(cost_of(unit, scenario, is_cached=True), engine.block_size_tokens)
+    return Exact(cost_of(unit, scenario, is_scaled=kind != _RAW))
+
+
+def _times(factor: float, cost: InferenceCost) -> InferenceCost:
+    return lambda plan, cached: factor * cost(plan, cached)
+
+
+def _number_of(name: str, prefix: str) -> float:
+    text = name.removeprefix(prefix)
     try:
-        error = float(text)
+        number = float(text)
     except ValueError:
-        error = math.nan
-    if not 0 <= error <= _MAX_ERROR:
+        number = math.nan
+    if not 0 <= number <= _MAX_NUMBER:
+        what = prefix.removesuffix(":")
         raise InvalidValueError(
-            "estimator", f"error must be from 0 to {_MAX_ERROR:g}, got {text!r}"
+            "estimator", f"{what} must be from 0 to {_MAX_NUMBER:g}, got {text!r}"
         )
-    return error
+    return number

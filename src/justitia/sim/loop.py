@@ -5,7 +5,7 @@ inferences arrive, then engines plan: what has come by the end of a step is seen
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -13,8 +13,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from justitia.core.errors import InvariantError
+from justitia.core.learning import Learner, LearningRules
 from justitia.core.policies import EVERY_POLICY, Policy, make_policy
 from justitia.core.pool import Clock, Pool
+from justitia.core.runs import RunView
 from justitia.core.units import UNIT_WEIGHT, parse_weight
 from justitia.sim.checks import check_scenario
 from justitia.sim.engine import Ended, Engine, RunTag, Submission
@@ -47,7 +49,8 @@ class PlaySettings:
     ``estimator``: see ``justitia.sim.estimators``. ``report_period_s``: engines that have reported
     within it need not report when a run arrives, so V may be older by that; None: 0 for up to four
     engines, then 12.5 ms for each engine of the pool, 1 s at most; in the product it is 50 ms.
-    ``is_stepwise``: plan every step by itself, slow.
+    ``is_stepwise``: plan every step by itself, slow. ``learning``: when what a run's own inferences
+    show moves its F (rule K2); None: never.
     """
 
     estimator: str = "exact"
@@ -55,6 +58,7 @@ class PlaySettings:
     clock: Clock = Clock.DELIVERED
     report_period_s: float | None = None
     is_stepwise: bool = False
+    learning: LearningRules | None = None
 
 
 def fast_engines(settings: PlaySettings) -> MakeEngine:
@@ -73,8 +77,13 @@ def play(
     settings: PlaySettings | None = None,
     *,
     make_engine: MakeEngine | None = None,
+    learner: Learner | None = None,
+    warm_up: Scenario | None = None,
 ) -> PlayResult:
     """Play a scenario to its end.
+
+    ``learner``: one that has learned from other plays, and goes on to; None: one that
+    ``settings.learning`` makes anew, if any. ``warm_up``: what it is to see before.
 
     Raises:
         InvalidValueError: the policy, the estimator or a step-time model is unknown, or an
@@ -82,7 +91,13 @@ def play(
     """
     settings = settings or PlaySettings()
     check_scenario(scenario)
-    return _Loop(scenario, policy, settings, make_engine or fast_engines(settings)).play()
+    if learner is None and settings.learning is not None:
+        learner = Learner(settings.learning)
+    make_engine = make_engine or fast_engines(settings)
+    if warm_up is not None and learner is not None:
+        check_scenario(warm_up)
+        _Loop(warm_up, policy, settings, make_engine, learner).play()
+    return _Loop(scenario, policy, settings, make_engine, learner).play()
 
 
 def _period_s(num_engines: int) -> float:
@@ -120,6 +135,7 @@ class _Loop:
         policy: str | Callable[[], Policy],
         settings: PlaySettings,
         make_engine: MakeEngine,
+        learner: Learner | None,
     ) -> None:
         make = (
             partial(make_policy, policy, among=EVERY_POLICY) if isinstance(policy, str) else policy
@@ -127,6 +143,7 @@ class _Loop:
         self._policy_name = make().name
         self._scenario = scenario
         self._pool = Pool(clock=settings.clock)
+        self._learner = learner
         self._estimator = make_estimator(settings.estimator, scenario)
         self._seats = [
             _Seat(make_engine(f"engine-{place}", plan, make()), place)
@@ -159,14 +176,16 @@ class _Loop:
     def play(self) -> PlayResult:
         """Let everything happen in its order."""
         events, to_plan = self._events, self._to_plan
-        for run in self._scenario.runs:
-            self._push(run.arrival_s, _Kind.RUN_ARRIVES, run)
+        # One at a time: the heap stays as small as what is under way.
+        arrivals = iter(self._scenario.runs)
+        self._await_run(arrivals)
         now_s = 0.0
         while events:
             now_s, kind, _, serial, what = heapq.heappop(events)
             if kind == _Kind.STEPS_END:
                 self._end_steps(what, serial, now_s)
             elif kind == _Kind.RUN_ARRIVES:
+                self._await_run(arrivals)
                 self._start_run(what, now_s)
             else:
                 progress, place = what
@@ -177,6 +196,11 @@ class _Loop:
                     self._watch(seat)
                 to_plan.clear()
         return self._result(now_s)
+
+    def _await_run(self, arrivals: Iterator[RunPlan]) -> None:
+        run = next(arrivals, None)
+        if run is not None:
+            self._push(run.arrival_s, _Kind.RUN_ARRIVES, run)
 
     def _push(self, at_s: float, kind: _Kind, what: object, place: int = 0) -> int:
         serial = next(self._serial)
@@ -218,6 +242,9 @@ class _Loop:
         progress = self._open[plan.id] = RunProgress(plan, estimate, tag)
         for place in progress.first():
             self._submit_later(progress, place, now_s)
+        if self._learner is not None:  # the fan-out is to be seen
+            for place in progress.turn_by_place:
+                self._report(self._seats[place], now_s)
 
     def _submit_later(self, progress: RunProgress, place: int, now_s: float) -> None:
         at_s = now_s + progress.plan.inferences[place].pause_s
@@ -235,7 +262,12 @@ class _Loop:
             seat.engine.tag(progress.tag, now_s)
         expected_kvtt = self._estimator.inference(plan, place)
         submission = Submission(
-            plan.id, plan.application, place, plan.inferences[place], expected_kvtt
+            plan.id,
+            plan.application,
+            place,
+            plan.inferences[place],
+            expected_kvtt,
+            plan.priority,
         )
         before_s = seat.engine.due_s
         seat.engine.submit(submission, now_s)
@@ -255,6 +287,8 @@ class _Loop:
             self._submit_later(progress, place, now_s)
         if progress.is_over:
             self._end_run(progress, now_s)
+        elif self._learner is not None:
+            self._report(seat, now_s)
 
     def _end_run(self, progress: RunProgress, now_s: float) -> None:
         plan = progress.plan
@@ -268,11 +302,35 @@ class _Loop:
         del self._open[plan.id]
         self._ended[plan.id] = progress
         self._estimator.learn(plan, progress.ended.true_cost_kvtt)
+        if self._learner is not None:
+            ended = progress.ended
+            self._learner.learn(
+                ended.application,
+                prior_kvtt=ended.estimate.cost_kvtt,
+                true_kvtt=ended.true_cost_kvtt,
+                marks=ended.marks,
+            )
 
     def _report(self, seat: _Seat, now_s: float) -> None:
         seat.reported_turn = seat.turn
-        for ratio in self._pool.report(seat.engine.report(now_s), now_s=now_s):
+        report = seat.engine.report(now_s)
+        for ratio in self._pool.report(report, now_s=now_s):
             self._ratios[ratio.run_id] = ratio
+        if self._learner is not None:
+            run_ids = [run.run_id for run in report.runs]
+            for view in self._pool.relearn(run_ids, self._learner):
+                self._retag(view, now_s)
+
+    def _retag(self, view: RunView, now_s: float) -> None:
+        """The F of a run has moved: tell the engines that know it."""
+        progress = self._open[view.run_id]
+        progress.tag = progress.tag._replace(finish=view.finish, cost_kvtt=view.cost_kvtt)
+        for place in progress.turn_by_place:
+            seat = self._seats[place]
+            before_s = seat.engine.due_s
+            seat.engine.tag(progress.tag, now_s)
+            if seat.engine.due_s != before_s:
+                self._watch(seat)
 
     # -- the end ----------------------------------------------------
 

@@ -48,6 +48,10 @@ class LeastKv:
         self._engines = engines
         self._loads = [engine.load_blocks for engine in engines]
         # Entries with another load than the engine's are void.
+        self._heap: list[tuple[int, int]] = []
+        self._fill()
+
+    def _fill(self) -> None:
         self._heap = [(load, place) for place, load in enumerate(self._loads)]
         heapq.heapify(self._heap)
 
@@ -65,6 +69,8 @@ class LeastKv:
         if load != self._loads[place]:
             self._loads[place] = load
             heapq.heappush(self._heap, (load, place))
+            if len(self._heap) > 4 * len(self._loads) + 64:
+                self._fill()
 
 
 def make_router(routing: Routing, engines: Sequence[Engine]) -> Router:

@@ -42,11 +42,12 @@ class InferencePlan:
     after: tuple[int, ...] = ()
     pause_s: float = 0.0
     output_stream: str = ""
+    #: Length of the prompt; kept, since it is asked for again and again.
+    prompt_tokens: int = field(init=False, compare=False, repr=False)
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Length of the prompt."""
-        return sum(segment.tokens for segment in self.prompt)
+    def __post_init__(self) -> None:
+        tokens = sum(segment.tokens for segment in self.prompt)
+        object.__setattr__(self, "prompt_tokens", tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ class RunPlan:
     """One run. ``text`` is its prompt where a real predictor is to read it.
 
     ``size_class`` groups runs in reports, such as small, medium and large; it decides nothing.
+    ``priority``: what its client sends with its inferences, smallest first; one policy reads it.
     """
 
     id: str
@@ -62,6 +64,7 @@ class RunPlan:
     inferences: tuple[InferencePlan, ...]
     text: str = ""
     size_class: str = ""
+    priority: int = 0
 
     def __post_init__(self) -> None:
         if not self.inferences:

@@ -97,6 +97,8 @@ def _run_line(run: RunPlan, engine: int | None) -> dict[str, Any]:
         line["text"] = run.text
     if run.size_class:
         line["size"] = run.size_class
+    if run.priority:
+        line["priority"] = run.priority
     if engine is not None:
         line["engine"] = engine
     line["calls"] = [
@@ -236,6 +238,7 @@ def _run(given: _Object, pinned: dict[str, int]) -> RunPlan:
     application = given.get("app", str)
     at_s = float(given.get("at", (int, float)))
     text, size_class = given.get("text", str, ""), given.get("size", str, "")
+    priority = given.get("priority", int, 0)
     calls = tuple(
         _inference(call, f"{run_id}/{place}") for place, call in enumerate(given.objects("calls"))
     )
@@ -248,6 +251,7 @@ def _run(given: _Object, pinned: dict[str, int]) -> RunPlan:
             inferences=calls,
             text=text,
             size_class=size_class,
+            priority=priority,
         )
     )
     return run

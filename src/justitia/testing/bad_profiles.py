@@ -34,6 +34,12 @@ BAD_PROFILES: Final = (
         {"features": {"maxTerms": 10000}},
     ),
     _profile(
+        "spec.model.kind",
+        "should be 'GaussianProcess' or 'Network'",
+        {"model": {"kind": "Tree"}},
+        server='supported values: "GaussianProcess", "Network"',
+    ),
+    _profile(
         "spec.model.hiddenLayers", "should have at least 3 items", {"model": {"hiddenLayers": [64]}}
     ),
     _profile(

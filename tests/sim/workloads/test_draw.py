@@ -40,6 +40,11 @@ def test_every_run_is_whole_and_every_inference_fits(name, seed, size):
         assert bool(inference.after) or inference.pause_s == 0
 
 
+def test_small_types_are_sent_with_a_smaller_priority_than_large_ones():
+    priorities = [draw(kind).priority for kind in (ALFWORLD, SELF_CONSISTENT, MAP_REDUCE)]
+    assert priorities == [0, 1, 2]
+
+
 @given(st.integers(0, 2**40))
 def test_a_chain_extends_the_prompt_before_it_by_output_and_answer(seed):
     first, *rest = draw(ALFWORLD, seed).inferences

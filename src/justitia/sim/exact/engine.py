@@ -204,29 +204,23 @@ class ExactEngine:
 
     def _answer(self, planned: Any, answered: frozenset[str]) -> Any:
         ids = list(planned.num_scheduled_tokens)
-        sampled: list[list[int]] = []
-        pooled: list[object | None] = []
-        for request_id in ids:
-            token = self._next_token(request_id) if request_id in answered else None
-            is_pooling = token is not None and self._is_pooling(request_id)
-            sampled.append([] if token is None or is_pooling else [token])
-            pooled.append(_POOLED if is_pooling else None)
+        requests, here = self._scheduler.requests, self._here
+        sampled: list[list[int]] = [[] for _ in ids]
+        pooled: list[object | None] = [None] * len(ids)
+        for index, request_id in enumerate(ids):
+            # One that has ended meanwhile has no answer.
+            if request_id in answered and (request := requests.get(request_id)) is not None:
+                served = here[request_id]
+                if served.submission.plan.output_tokens == 0:
+                    pooled[index] = _POOLED
+                else:  # the next token of the output's stream
+                    sampled[index].append(served.first_token + int(request.num_output_tokens))
         return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
             sampled_token_ids=sampled,
             pooler_output=pooled,
         )
-
-    def _is_pooling(self, request_id: str) -> bool:
-        return self._here[request_id].submission.plan.output_tokens == 0
-
-    def _next_token(self, request_id: str) -> int | None:
-        """Return the next token of the output's stream; None: it has ended meanwhile."""
-        request = self._scheduler.requests.get(request_id)
-        if request is None:
-            return None
-        return self._here[request_id].first_token + int(request.num_output_tokens)
 
     def _end(self, request_id: str, now_s: float) -> Ended:
         served = self._here.pop(request_id)

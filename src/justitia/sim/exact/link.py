@@ -65,7 +65,11 @@ class PluginLink:
         finished = self.controller.runs.take_finished(row, len(row.finished))
         times = (
             InferenceTimes(
-                each.arrived_at_s, each.started_at_s, each.finished_at_s, each.computed_s
+                each.arrived_at_s,
+                each.started_at_s,
+                each.finished_at_s,
+                each.computed_s,
+                None if each.is_aborted else each.useful_kvtt,
             )
             for each in finished
         )

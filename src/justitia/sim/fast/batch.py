@@ -8,8 +8,8 @@ from justitia.sim.fast.books import Books
 from justitia.sim.fast.decoding import DecodeGroup
 from justitia.sim.fast.kv_cache import KvCache
 from justitia.sim.fast.outlook import OutlookQueue
-from justitia.sim.fast.sequence import Sequence, path_of
-from justitia.sim.scenario import EnginePlan
+from justitia.sim.fast.sequence import Sequence, Stretch, path_of
+from justitia.sim.scenario import EnginePlan, InferencePlan
 
 #: Sequences of a step with the tokens that it computes of each.
 Chunks = list[tuple[Sequence, int]]
@@ -53,6 +53,7 @@ class Batch:
             self._num_arrivals,
             submission.expected_kvtt,
             plan.prompt_tokens,
+            priority=submission.priority,
         )
         sequence = Sequence(
             inference,
@@ -60,7 +61,7 @@ class Batch:
             submission.place,
             plan.prompt_tokens,
             max(1, plan.output_tokens),
-            path_of(plan.prompt, plan.output_stream or inference_id, self.kv.block_size),
+            self._path(plan, inference_id),
             now_s,
             is_silent=plan.output_tokens == 0,
         )
@@ -69,6 +70,11 @@ class Batch:
         self.books.arrived(sequence)
         self._enqueue(sequence)
         return sequence
+
+    def _path(self, plan: InferencePlan, inference_id: str) -> tuple[Stretch, ...]:
+        if not self.kv.has_prefix_cache:
+            return ()
+        return path_of(plan.prompt, plan.output_stream or inference_id, self.kv.block_size)
 
     def _enqueue(self, sequence: Sequence) -> None:
         self._waiting[sequence.inference.inference_id] = sequence

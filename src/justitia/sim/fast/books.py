@@ -76,6 +76,7 @@ class Books:
         if held > sequence.mark:
             sequence.mark = held
             sequence.account.useful_kvtt += paid
+            sequence.useful_kvtt += paid
         else:
             sequence.account.wasted_kvtt += paid
 

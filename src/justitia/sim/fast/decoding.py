@@ -63,7 +63,9 @@ class DecodeGroup:
         account = sequence.account
         account.settle(self.tick)
         account.num_decoding -= 1
-        account.base -= offset - sequence.foreign * self._block_size
+        own = offset - sequence.foreign * self._block_size
+        account.base -= own
+        sequence.useful_kvtt += steps * own + _ticks(sequence.tick, self.tick)
         sequence.is_decoding = False
         sequence.computed += steps
         sequence.generated += steps
@@ -74,6 +76,8 @@ class DecodeGroup:
         """A decoding sequence pays from now on for ``blocks`` blocks that another one has paid."""
         sequence.account.settle(self.tick)
         sequence.account.base += blocks * self._block_size
+        # Until now it has not: ``leave`` charges it for all of its steps.
+        sequence.useful_kvtt -= (self.tick - sequence.tick) * blocks * self._block_size
 
     def steps_to_first_end(self) -> int:
         """Steps until the first sequence has all its tokens; there must be one."""
@@ -115,3 +119,8 @@ class DecodeGroup:
                 return steps
             steps += 1
         return steps
+
+
+def _ticks(after: int, last: int) -> int:
+    """Sum of the ticks after one, up to the last."""
+    return (last * (last + 1) - after * (after + 1)) // 2

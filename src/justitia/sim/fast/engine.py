@@ -42,6 +42,7 @@ class FastEngine:
         counts = self._batch.books.counts
         self._is_stepwise = is_stepwise or (counts and not is_foreseen(policy))
         self._flight: Flight | None = None
+        self._num_tags = 0
 
     @property
     def totals(self) -> EngineTotals:
@@ -66,9 +67,14 @@ class FastEngine:
     # -- what the loop tells ----------------------------------------------------
 
     def tag(self, tag: RunTag, now_s: float) -> None:
-        """Take a run's place in the order."""
+        """Take a run's place in the order.
+
+        Policies that go by the arrival of runs go by this engine's, as with the plugin: it meets a
+        run when the first inference of it comes, which may be later than the pool does.
+        """
         policy = self._batch.policy
-        policy.start_run(tag.run_id, tag.sequence)
+        policy.start_run(tag.run_id, self._num_tags)
+        self._num_tags += 1
         policy.set_application(tag.run_id, tag.application)
         has_moved = policy.set_cost(tag.run_id, tag.cost_kvtt)
         has_moved |= policy.set_finish(tag.run_id, tag.finish, tag.sequence)
@@ -89,8 +95,8 @@ class FastEngine:
 
     def _tell(self, now_s: float) -> None:
         """Let the policy know what has been served by now."""
-        tick, flight = self._batch.decoding.tick, self._flight
         if self._batch.books.counts:
+            tick, flight = self._batch.decoding.tick, self._flight
             planned = 0 if flight is None else flight.planned(now_s)
             done = 0 if flight is None else flight.done(now_s)
             self._batch.books.tell(tick + planned, tick + done)
@@ -126,7 +132,7 @@ class FastEngine:
         batch = self._batch
         decoding = batch.decoding
         budget = self._plan.max_num_batched_tokens - decoding.num
-        chunks = self._chunks_of_prefilling(budget)
+        chunks = self._chunks_of_prefilling(budget) if batch.prefilling else []
         for_decoding = decoding.blocks_for(1)
         free = batch.kv.num_free - for_decoding
         for sequence, tokens in chunks:
@@ -182,6 +188,8 @@ class FastEngine:
             return None
         for sequence, tokens in chunks:
             held = sequence.computed + tokens
+            again = min(sequence.mark, held) - sequence.computed
+            batch.totals.recomputed_tokens += max(0, again)
             paid = held - sequence.foreign * batch.kv.block_size
             batch.books.charge_prefill(sequence, held, paid)
         prefill = work_of(Chunk(tokens, each.computed + tokens) for each, tokens in chunks)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from justitia.core.policies import Inference, Key, Policy
+from justitia.core.policies.las import LeastAttainedService
 from justitia.core.policies.srjf import ShortestRemainingRunFirst
 from justitia.core.policies.vtc import Vtc
 from justitia.core.queue import InferenceQueue
@@ -57,7 +58,7 @@ def steps_of_order(
 def _until_counter_passes(
     policy: Policy, pair: _Pair, accounts: Iterable[RunAccount], _tick: int, most: int
 ) -> int:
-    """VTC: counters only grow, by 2 for each token; who is not served stands still."""
+    """VTC and LAS: counters only grow, by 2 for each token; who is not served stands still."""
     head, rival = pair
     account = next((each for each in accounts if each.run_id == head.run_id), None)
     if account is None or not account.num_decoding:
@@ -97,5 +98,6 @@ def _steps_for(account: RunAccount, spare_kvtt: int, tick: int, most: int) -> in
 _Look = Callable[[Policy, _Pair, Iterable[RunAccount], int, int], int]
 _LOOKS: Final[Mapping[type[Policy], _Look]] = {
     Vtc: _until_counter_passes,
+    LeastAttainedService: _until_counter_passes,
     ShortestRemainingRunFirst: _until_less_is_left,
 }

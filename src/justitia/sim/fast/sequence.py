@@ -78,6 +78,8 @@ class Sequence:
     started_at_s: float = -1.0
     running_since_s: float = 0.0
     computed_s: float = 0.0
+    #: What it was charged, in kvtt, up to when it was last left or joined to those that decode.
+    useful_kvtt: int = 0
     cached: int = 0
     num_preemptions: int = 0
 
@@ -88,7 +90,9 @@ class Sequence:
 
     def times(self, now_s: float) -> InferenceTimes:
         """Say when it came, was computed and ended."""
-        return InferenceTimes(self.arrived_at_s, self.started_at_s, now_s, self.computed_s)
+        return InferenceTimes(
+            self.arrived_at_s, self.started_at_s, now_s, self.computed_s, self.useful_kvtt
+        )
 
 
 @dataclass(slots=True, eq=False)

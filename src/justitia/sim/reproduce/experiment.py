@@ -52,33 +52,49 @@ class Job(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A scenario played under a policy; its outcome is a ``PlayResult``."""
+    """A scenario played under a policy; its outcome is a ``PlayResult``.
+
+    ``warm_up``: a scenario that is played first, for ``settings.learning`` to have learned from.
+    """
 
     case: Case
     policy: str
     settings: PlaySettings = field(default_factory=PlaySettings)
+    warm_up: Case | None = None
 
     @property
     def name(self) -> str:
         """The same for the same play."""
-        return f"play {self.case.name} {self.policy} {self.settings!r}"
+        after = f" after {self.warm_up.name}" if self.warm_up else ""
+        return f"play {self.case.name} {self.policy} {self.settings!r}{after}"
 
     def run(self) -> PlayResult:
         """Play it on fast engines."""
-        return play(self.case.scenario(), self.policy, self.settings)
+        warm_up = None if self.warm_up is None else self.warm_up.scenario()
+        return play(self.case.scenario(), self.policy, self.settings, warm_up=warm_up)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Whatever a module-level function finds out; its outcome is what JSON can hold."""
+    """Whatever a module-level function finds out; its outcome is what JSON can hold.
+
+    A file that it reads must be an argument of type ``Path``: when it changes, so does the outcome.
+    ``is_timed``: it reads a clock, so nothing else may run meanwhile.
+    """
 
     function: Callable[..., Any]
     arguments: Arguments = ()
+    is_timed: bool = False
 
     @classmethod
     def of(cls, function: Callable[..., Any], **arguments: Any) -> "Measurement":
         """Name a measurement; the arguments must have a repr that says all of them."""
         return cls(function, tuple(sorted(arguments.items())))
+
+    @classmethod
+    def timed(cls, function: Callable[..., Any], **arguments: Any) -> "Measurement":
+        """Name a measurement that reads a clock."""
+        return cls(function, tuple(sorted(arguments.items())), is_timed=True)
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from justitia.core.errors import InvalidValueError
 from justitia.sim.scenario import (
+    ApplicationPlan,
     EnginePlan,
     InferencePlan,
     RunPlan,
@@ -29,7 +30,7 @@ from justitia.sim.workloads.tables import (
 )
 
 _ELEPHANT_PARTS: Final = 64
-_FIGURE_SEVEN_UNIT_S: Final = 40 * 0.0101
+FIGURE_SEVEN_UNIT_S: Final = 40 * 0.0101
 _CLASSES: Final[Mapping[str, float]] = MappingProxyType({"gold": 4.0, "basic": 1.0})
 
 
@@ -66,7 +67,7 @@ def three_applications() -> Scenario:
         RunPlan(
             id=name,
             application=name,
-            arrival_s=at * _FIGURE_SEVEN_UNIT_S,
+            arrival_s=at * FIGURE_SEVEN_UNIT_S,
             inferences=tuple(
                 InferencePlan(
                     prompt=(Segment(f"{name}/{number}", 500),), output_tokens=output_tokens[unit]
@@ -81,26 +82,34 @@ def three_applications() -> Scenario:
 
 
 def elephant_and_mice(
-    *, num_mice: int, seed: int, mice_per_s: float = 1.0, mouse_size: float = -1.0
+    *,
+    num_mice: int,
+    seed: int,
+    mice_per_s: float = 1.0,
+    mouse_size: float = -1.0,
+    elephant_parts: int = _ELEPHANT_PARTS,
 ) -> Scenario:
     """The paper's Fig. 11: a large map-reduce summarization, then one small run a second.
 
     Mice are of ``MICE`` in turn, ``mouse_size`` standard deviations above the typical run of their
-    type. By default they take about three quarters of the engine's time. The elephant has 64 parts.
+    type. By default they take about three quarters of the engine's time. The elephant summarizes 64
+    parts, or as many as ``elephant_parts``.
 
     Raises:
-        InvalidValueError: there are less than 0 mice, or their rate is not above 0.
+        InvalidValueError: there are less than 0 mice or no part, or their rate is not above 0.
     """
     if num_mice < 0 or not 0 < mice_per_s < float("inf"):
         raise InvalidValueError(
             "num_mice and mice_per_s", f"must be >= 0 and > 0, got {num_mice} and {mice_per_s}"
         )
+    if elephant_parts < 1:
+        raise InvalidValueError("elephant_parts", f"must be >= 1, got {elephant_parts}")
     elephant = draw_run(
         MAP_REDUCE,
         _rng(seed, "elephant"),
         run_id="elephant",
         size=1.0,
-        counts={"map": _ELEPHANT_PARTS},
+        counts={"map": elephant_parts},
     )
     mice = (
         replace(
@@ -202,6 +211,70 @@ def skewed_ingress(
         elsewhere = (own + rng.randrange(1, num_engines)) % num_engines
         pins[run.id] = own if rng.random() < skew else elsewhere
     return replace(scenario, engine_of_run=pins)
+
+
+def proportionate(
+    weights: Mapping[str, int],
+    *,
+    seed: int,
+    num_runs: int,
+    window_s: float,
+    engines: Sequence[EnginePlan] = (PAPER_ENGINE,),
+    ingress: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    mix: Mapping[str, float] = MIXES["paper"],
+) -> Scenario:
+    """Tenants who ask in proportion to their weights: a run of weight 4 is four of weight 1.
+
+    ``num_runs`` runs are drawn, and each tenant has one like it at the same time, in which
+    everything is there as often as its weight. All of one draw have one cost / weight, so ideal
+    weighted sharing has as many runs of each tenant at any time, ends them together, and serves the
+    tenants in the ratio of the weights from the first moment to the last.
+
+    ``ingress``: places of the engines at which a tenant's runs come in, in turn; the router sends
+    the runs of the others.
+
+    Raises:
+        InvalidValueError: a weight is not a whole number >= 1, or as for ``generate``.
+    """
+    if any(weight < 1 or weight != int(weight) for weight in weights.values()):
+        raise InvalidValueError("weights", f"must be whole numbers >= 1, got {dict(weights)}")
+    drawn = generate(mix, seed=seed, num_runs=num_runs, window_s=window_s, engines=engines)
+    tenants = list(weights)
+    runs, pins = [], {}
+    for number, run in enumerate(drawn.runs):
+        # In turn: of runs that tie the one that comes first is served first.
+        first = number % len(tenants)
+        for tenant in (*tenants[first:], *tenants[:first]):
+            copy = _times(run, weights[tenant], tenant)
+            runs.append(copy)
+            places = ingress.get(tenant, ())
+            if places:
+                pins[copy.id] = places[number % len(places)]
+    return replace(
+        drawn,
+        runs=tuple(runs),
+        applications=tuple(ApplicationPlan(name=name, weight=w) for name, w in weights.items()),
+        engine_of_run=pins,
+        about=f"{num_runs} runs of each of {len(weights)} tenants within {window_s:g} s, as large "
+        f"as their weights, seed {seed}",
+    )
+
+
+def _times(run: RunPlan, number: int, tenant: str) -> RunPlan:
+    """Return a tenant's run that does a number of times side by side what this one does."""
+    size = len(run.inferences)
+    copies = (
+        replace(
+            inference,
+            prompt=tuple(
+                Segment(f"{tenant}/{copy}/{part.stream}", part.tokens) for part in inference.prompt
+            ),
+            after=tuple(place + copy * size for place in inference.after),
+        )
+        for copy in range(number)
+        for inference in run.inferences
+    )
+    return replace(run, id=f"{tenant}/{run.id}", application=tenant, inferences=tuple(copies))
 
 
 def unpinned(scenario: Scenario) -> Scenario:

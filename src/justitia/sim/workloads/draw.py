@@ -39,6 +39,7 @@ def draw_run(
         arrival_s=arrival_s,
         inferences=tuple(draft.plans),
         size_class=kind.size_class.value,
+        priority=kind.size_class.priority,
     )
 
 

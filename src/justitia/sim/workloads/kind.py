@@ -13,6 +13,11 @@ class SizeClass(StrEnum):
     MEDIUM = "medium"
     LARGE = "large"
 
+    @property
+    def priority(self) -> int:
+        """Priority that a careful client sends with them: small ones first."""
+        return list(SizeClass).index(self)
+
 
 class Waits(StrEnum):
     """What an inference of a stage waits for."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from justitia.sim.workloads.coding_sessions import STATISTICS
 from justitia.sim.workloads.kind import Kind, Stage
 from justitia.sim.workloads.mixes import MIXES
 from justitia.sim.workloads.spread import SYNTHETIC, Spread
@@ -45,6 +46,12 @@ def mixes_table() -> str:
         for kind in KINDS.values()
     )
     return _table(("type", "size", *names), rows)
+
+
+def sessions_table() -> str:
+    """What sessions of coding agents are drawn from."""
+    rows = ((name, _shown(spread), spread.source) for name, spread in STATISTICS.items())
+    return _table(("of a session", "drawn from", "source"), rows)
 
 
 def _stage_row(kind: Kind, stage: Stage) -> tuple[str, ...]:
