@@ -56,5 +56,5 @@ e2e-cluster: setup  ## a Kubernetes of the tests' own (root, Debian, Go) or your
 	  $(if $(FULL),JUSTITIA_E2E_FULL=$(FULL)) $(PYTHON) -m pytest -q -rs e2e/cluster
 
 .PHONY: recordings
-recordings: setup  ## record the runs that predictors learn from, on the real small model (20 minutes)
+recordings: setup  ## record the runs that predictors learn from, on the real small model (hours; goes on where it stopped)
 	@$(PYTHON) -m justitia record

@@ -128,7 +128,7 @@ def test_defaults_are_filled_in(dry_run):
     }
     profile = dry_run(document("PredictorProfile", "plain", {}))["spec"]
     assert profile["samples"] == {"recorded": {}}
-    assert profile["model"] == {"hiddenLayers": [64, 32, 16]}
+    assert profile["model"] == {"kind": "GaussianProcess", "hiddenLayers": [64, 32, 16]}
     assert profile["job"]["ttl"] == "24h"
 
 

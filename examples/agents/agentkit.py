@@ -5,6 +5,7 @@ import asyncio
 import random
 import re
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _FREQUENCY_PENALTY = 0.4
 
 _SYSTEM = "You are a careful assistant. Answer briefly."
 
+NUM_SHELVES = 5
+"""Seeds with another remainder by this number make tasks that have no text in common."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -30,6 +34,7 @@ class Task:
     parts: tuple[str, ...] = ()  # what the agent works through: chunks, claims, equations
     question: str = ""
     num_samples: int = 1
+    seed: int = 0  # decides on which shelf the agent looks things up
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,15 @@ class Llm:
         return (completion.choices[0].message.content or "").strip()
 
 
+def draw_on_shelf(seed: int, draw: Callable[[random.Random], Task]) -> Task:
+    """Return the first task drawn whose prompt belongs to the seed's shelf: each does to one."""
+    rng = random.Random(seed)
+    while True:
+        task = draw(rng)
+        if (zlib.crc32(task.prompt.encode()) - seed) % NUM_SHELVES == 0:
+            return task
+
+
 async def gather(inferences: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all at once; when one fails the others are cancelled and its error is raised."""
     try:
@@ -146,7 +160,7 @@ def majority(answers: Sequence[T]) -> T:
 
 def main(
     application: str,
-    make_task: Callable[[random.Random], Task],
+    make_task: Callable[[int], Task],
     run: Callable[[Llm, Task], Awaitable[str]],
 ) -> None:
     """Run one task of an agent against any OpenAI-compatible server and print its result."""
@@ -155,7 +169,7 @@ def main(
     parser.add_argument("--model", default="smollm2", help="name under which the model is served")
     parser.add_argument("--seed", type=int, default=0, help="choose the task")
     options = parser.parse_args()
-    task = make_task(random.Random(options.seed))
+    task = make_task(options.seed)
 
     async def play() -> None:
         async with Llm(

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from agentkit import Llm, Task, last_number, main
+from agentkit import Llm, Task, draw_on_shelf, last_number, main
 
 APPLICATION = "alfworld-interaction"
 
@@ -12,7 +12,11 @@ _THINGS = ("apple", "book", "lamp", "mug", "key", "plate", "cloth")
 _SYSTEM = "You play a text game. Answer with the number of one action."
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    return draw_on_shelf(seed, _draw_task)
+
+
+def _draw_task(rng: random.Random) -> Task:
     places = tuple(rng.sample(_PLACES, rng.randint(2, 5)))  # a row of rooms
     thing = rng.choice(_THINGS)
     source, goal = rng.sample(range(len(places)), 2)

@@ -19,8 +19,9 @@ _LINES_PER_CHECK = 4
 _SYSTEM = "You review Python code. Answer in one short sentence."
 
 
-def make_task(rng: random.Random) -> Task:
-    source = corpus.function_source(rng, max_chars=rng.choice((250, 400, 600)))
+def make_task(seed: int) -> Task:
+    rng, shelf = random.Random(seed), corpus.shelf(seed)
+    source = shelf.function_source(rng, max_chars=rng.choice((250, 400, 600)))
     num_checks = min(len(_CHECKS), 1 + len(source.splitlines()) // _LINES_PER_CHECK)
     return Task(
         prompt=f"Check this function.\n\n{source}",

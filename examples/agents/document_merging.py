@@ -11,10 +11,11 @@ _STYLES = ("in plain words", "in a formal tone", "for a reader in a hurry")
 _MAX_SCORE = 10
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    rng, shelf = random.Random(seed), corpus.shelf(seed)
     num_documents = corpus.spread(rng, 3, 9)
     documents = tuple(
-        corpus.document(rng, chars=corpus.spread(rng, 160, 360)) for _ in range(num_documents)
+        shelf.document(rng, chars=corpus.spread(rng, 160, 360)) for _ in range(num_documents)
     )
     listing = "\n\n".join(f"Document {i}: {text}" for i, text in enumerate(documents, 1))
     return Task(prompt=f"Merge these documents into one.\n\n{listing}", parts=documents)

@@ -5,7 +5,7 @@ import operator
 import random
 from collections.abc import Callable
 
-from agentkit import Llm, Task, gather, main, says_yes
+from agentkit import Llm, Task, draw_on_shelf, gather, main, says_yes
 
 APPLICATION = "equation-verification"
 
@@ -16,7 +16,11 @@ _OPERATORS: dict[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
 }
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    return draw_on_shelf(seed, _draw_task)
+
+
+def _draw_task(rng: random.Random) -> Task:
     equations = []
     for _ in range(rng.choice((1, 2, 2, 3, 4, 5))):
         left = _expression(rng, depth=rng.choice((1, 1, 2)))

@@ -10,10 +10,11 @@ APPLICATION = "fact-verification"
 _PASSAGE_CHARS = 160
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    rng, shelf = random.Random(seed), corpus.shelf(seed)
     num_claims = rng.choice((1, 2, 2, 3, 3, 4, 6))
-    text = corpus.document(rng, chars=150 * num_claims)
-    other = corpus.document(rng, chars=150 * num_claims)  # claims that the text does not hold
+    text = shelf.document(rng, chars=150 * num_claims)
+    other = shelf.document(rng, chars=150 * num_claims)  # claims that the text does not hold
     claims = [
         rng.choice(corpus.split_document(rng.choice((text, other)), chunk_chars=80))[:120]
         for _ in range(num_claims)

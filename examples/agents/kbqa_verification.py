@@ -11,20 +11,22 @@ _NUM_CANDIDATES = 2
 _SYSTEM = "You answer questions about Python functions. Answer with one short sentence."
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    rng, shelf = random.Random(seed), corpus.shelf(seed)
     num_questions = rng.choice((1, 1, 1, 2, 2, 3))
-    asked = corpus.facts(rng, count=num_questions)
+    asked = rng.sample(shelf.facts, num_questions)
     questions = tuple(f"Which function does this: {summary}" for _, summary in asked)
-    return Task(prompt="\n".join(questions), parts=questions, question=asked[0][0])
+    return Task(prompt="\n".join(questions), parts=questions, seed=seed)
 
 
 async def run(llm: Llm, task: Task) -> str:
-    answers = await gather([_answer(llm, question) for question in task.parts])
+    shelf = corpus.shelf(task.seed)
+    answers = await gather([_answer(llm, question, shelf) for question in task.parts])
     return "\n".join(answers)
 
 
-async def _answer(llm: Llm, question: str) -> str:
-    entries = _search(question)
+async def _answer(llm: Llm, question: str, shelf: corpus.Shelf) -> str:
+    entries = _search(question, shelf)
     listing = "\n".join(f"{name}: {summary}" for name, summary in entries.items())
     reply = await llm.chat(
         f"Knowledge base:\n{listing}\n\n{question}", max_tokens=14, stage="answer", system=_SYSTEM
@@ -41,12 +43,10 @@ async def _answer(llm: Llm, question: str) -> str:
     return f"{name} ({mark})"
 
 
-def _search(question: str) -> dict[str, str]:
-    """Return the entries of the knowledge base that share most words with the question."""
+def _search(question: str, shelf: corpus.Shelf) -> dict[str, str]:
+    """Return the entries of the shelf's knowledge base that share most words with the question."""
     wanted = corpus.words(question)
-    ranked = sorted(
-        corpus.all_facts(), key=lambda fact: len(wanted & corpus.words(fact[1])), reverse=True
-    )
+    ranked = sorted(shelf.facts, key=lambda fact: len(wanted & corpus.words(fact[1])), reverse=True)
     return dict(ranked[:_NUM_CANDIDATES])
 
 

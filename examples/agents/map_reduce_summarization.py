@@ -11,8 +11,9 @@ _CHUNK_CHARS = 240
 _FAN_IN = 4
 
 
-def make_task(rng: random.Random) -> Task:
-    text = corpus.document(rng, chars=corpus.spread(rng, 1200, 4500))
+def make_task(seed: int) -> Task:
+    rng, shelf = random.Random(seed), corpus.shelf(seed)
+    text = shelf.document(rng, chars=corpus.spread(rng, 1200, 4500))
     return Task(
         prompt=f"Summarize this document.\n\n{text}",
         parts=corpus.split_document(text, chunk_chars=_CHUNK_CHARS),

@@ -11,9 +11,10 @@ _CONTEXT_CHARS = 200
 _AUDIENCES = ("a beginner", "a reviewer", "a colleague from another team", "a student")
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    rng, shelf = random.Random(seed), corpus.shelf(seed)
     num_steps = rng.choice((2, 3, 3, 4, 5, 6))
-    text = corpus.document(rng, chars=90 * num_steps)
+    text = shelf.document(rng, chars=90 * num_steps)
     goal = f"Explain the text below to {rng.choice(_AUDIENCES)}, in {num_steps} steps."
     return Task(
         prompt=f"{goal}\n\n{text}",

@@ -2,7 +2,7 @@
 
 import random
 
-from agentkit import Llm, Task, gather, last_number, main, majority
+from agentkit import Llm, Task, draw_on_shelf, gather, last_number, main, majority
 
 APPLICATION = "self-consistency"
 
@@ -29,7 +29,11 @@ _WAYS = (
 _NAMES = ("Ada", "Grace", "Alan", "Edsger", "Barbara", "Donald")
 
 
-def make_task(rng: random.Random) -> Task:
+def make_task(seed: int) -> Task:
+    return draw_on_shelf(seed, _draw_task)
+
+
+def _draw_task(rng: random.Random) -> Task:
     num_steps = rng.choice((1, 2, 2, 3, 3, 4, 5))
     num_samples = 3 + num_steps + rng.randrange(3)
     name = rng.choice(_NAMES)

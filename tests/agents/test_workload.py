@@ -46,7 +46,8 @@ def stub_agent(run=None, durations_s=None):
         llm.inferences.append(StubUsage(started_at_s=now_s - task.duration_s, finished_at_s=now_s))
         return "done"
 
-    def make_task(rng: random.Random):
+    def make_task(seed: int):
+        rng = random.Random(seed)
         return StubTask(f"task {rng.random()}", durations_s or rng.randint(1, 5))
 
     return Agent("a", lambda **_: StubLlm(), make_task, run or sleep_for_its_duration)

@@ -240,7 +240,7 @@ def test_a_model_that_fails_its_test_prompt_does_not_become_active(make_service,
 
 def test_a_model_that_raises_on_its_test_prompt_does_not_become_active(make_service, small_model):
     service = make_service()
-    broken = replace(small_model, network=replace(small_model.network, weights=()))
+    broken = replace(small_model, regressor=None)
     with pytest.raises(ArtefactError, match="test prompt"):
         service.activate(broken)
     assert not service.models

@@ -93,8 +93,8 @@ def test_training_computes_on_its_own_thread_only(make_samples, fast_settings):
     assert process_s < 1.2 * thread_s
 
 
-def test_the_served_network_agrees_with_torch(make_samples, accurate_model):
-    featuriser, network = accurate_model.featuriser, accurate_model.network
+def test_the_served_network_agrees_with_torch(make_samples, accurate_network):
+    featuriser, network = accurate_network.featuriser, accurate_network.regressor
     prompts = [sample.prompt for sample in make_samples(20, seed=5)]
     hidden = torch.from_numpy(featuriser.dense(prompts))
     for index, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
@@ -104,8 +104,8 @@ def test_the_served_network_agrees_with_torch(make_samples, accurate_model):
     np.testing.assert_allclose(served, hidden.squeeze(1).numpy(), rtol=1e-4, atol=1e-4)
 
 
-def test_terms_that_the_network_does_not_read_change_nothing(make_samples, accurate_model):
-    featuriser, network = accurate_model.featuriser, accurate_model.network
+def test_terms_that_the_network_does_not_read_change_nothing(make_samples, accurate_network):
+    featuriser, network = accurate_network.featuriser, accurate_network.regressor
     first, num_terms = network.weights[0], len(featuriser.vocabulary)
     assert 0 < np.count_nonzero(first.any(axis=1)) < num_terms
     for sample in make_samples(5, seed=6):

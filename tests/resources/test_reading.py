@@ -55,7 +55,7 @@ def test_without_a_spec_everything_has_its_default():
     profile = read_resource(document({}, kind="PredictorProfile"))
     assert isinstance(profile, PredictorProfile)
     assert profile.spec.samples.recorded is not None
-    assert profile.spec.training.min_samples == 100
+    assert profile.spec.training.min_samples == 20
     assert profile.spec.job.ttl_s == 86400
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def record(
     *,
-    runs_per_application: Annotated[int, typer.Option("--runs", min=1)] = 40,
+    runs_per_application: Annotated[int, typer.Option("--runs", min=1)] = 150,
     max_runs_at_once: Annotated[int, typer.Option("--at-once", min=1)] = 14,
     output: Annotated[Path, typer.Option("--output", "-o")] = Path(
         "examples/recordings/runs.jsonl.gz"

@@ -1,12 +1,11 @@
 """Load agent programs from a folder by path, typed.
 
-An agent is a Python file with ``APPLICATION``, ``make_task`` and ``run``; the folder's
+An agent is a Python file with ``APPLICATION``, ``make_task`` (of a seed) and ``run``; the folder's
 ``agentkit.py`` gives it the ``Llm`` that it talks through. Agents are programs of the user's own
 and know nothing of Justitia's packages.
 """
 
 import importlib.util
-import random
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -93,12 +92,16 @@ class Agent:
 
     application: str
     make_llm: LlmFactory
-    make_task: Callable[[random.Random], Task]
+    make_task: Callable[[int], Task]
     run: Callable[[Llm, Task], Awaitable[str]]
 
     def task(self, task_seed: int) -> Task:
-        """Make the task with this seed; equal seeds give equal tasks."""
-        return self.make_task(random.Random(task_seed))  # noqa: S311 - repeatable, not secret
+        """Make the task with this seed; equal seeds give equal tasks.
+
+        Seeds on different shelves (`justitia.predictor.recordings.shelf_of`) share no text, as far
+        as the agent keeps to that.
+        """
+        return self.make_task(task_seed)
 
 
 def load_agents(folder: Path) -> dict[str, Agent]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from justitia.local.engine_kind import STEP_BUDGET_TOKENS
 from justitia.predictor.model import TrainingMetrics
-from justitia.predictor.recordings import RecordedRun
+from justitia.predictor.recordings import NUM_SHELVES, RecordedRun
 
 _HEAD: Final = """# Recorded runs
 
@@ -23,13 +23,16 @@ user's whole request) and `inferences` (`stage`, `prompt_tokens`, `cached_tokens
 `output_tokens`, as the server reported them). Costs are not stored; rule C1 gives them.
 
 The text in the prompts is Python's own documentation and sources (PSF License) and generated
-questions; no person's data is in it. Task seeds are below 10000, those of the benchmarks above:
-no task is in both, though passages of the same documents are. `cached_tokens` depends on what ran
-just before, on the block size and on the cache's size.
+questions; no person's data is in it. It comes from five shelves that share no sentence, function or
+docstring, and a run takes all of its text from the shelf `task_seed % {shelves}`: learn from some
+shelves, judge on another. Generated tasks have no equal prompt on two shelves. Task seeds are below
+10000, those of the benchmarks above: no task is in both, though texts of the same shelves are.
+`cached_tokens` depends on what ran just before, on the block size and on the cache's size.
 
 Costs in kvtt at a step budget of {budget} tokens. The error is that of the predictor which
 `justitia train` makes of these runs, |predicted - true| / true over the fifth of an application's
-prompts that it has not seen; the rank correlation (Spearman's) says whether it orders them rightly.
+prompts that it has not seen, whatever their shelf (`make bench NAME=predictor` splits by shelf);
+the rank correlation (Spearman's) says whether it orders them rightly.
 `justitia train --recordings runs.jsonl.gz --datasheet README.md` computes both again; other
 machines give other last digits.
 
@@ -64,7 +67,9 @@ def write_datasheet(
         _row(name, by_application[name], known.get(name, TrainingMetrics()))
         for name in sorted(by_application)
     ]
-    text = _HEAD.format(models=models, budget=STEP_BUDGET_TOKENS) + "".join(rows)
+    text = _HEAD.format(models=models, budget=STEP_BUDGET_TOKENS, shelves=NUM_SHELVES) + "".join(
+        rows
+    )
     path.write_text(text, encoding="utf-8")
 
 

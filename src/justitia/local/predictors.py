@@ -51,7 +51,7 @@ def read_runs(path: Path) -> Recordings:
 def train_with_progress(
     samples: Mapping[str, Sequence[Sample]], *, settings: TrainingSettings, console: Console
 ) -> TrainingReport:
-    """Train every application with a progress bar."""
+    """Train every application with a progress bar; in a log, with a line for each that is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("training", total=len(samples))
@@ -64,6 +64,13 @@ def train_with_progress(
                 completed=sum(done_by_application.values()),
                 description=f"training {step.application}",
             )
+            if step.fraction >= 1 and not console.is_terminal:
+                num_done = sum(done >= 1 for done in done_by_application.values())
+                console.print(
+                    f"trained {step.application} ({num_done} of {len(samples)})",
+                    highlight=False,
+                    markup=False,
+                )
 
         return train_all(samples, settings=settings, on_progress=show)
 

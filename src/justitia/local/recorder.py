@@ -37,7 +37,7 @@ class RecorderSettings:
     model: str
     agents_path: Path = AGENTS_PATH
     output_path: Path = RECORDINGS_PATH
-    runs_per_application: int = 40
+    runs_per_application: int = 150
     max_runs_at_once: int = 8
     first_task_seed: int = 0
 

@@ -1,7 +1,8 @@
 """Predicts what a run will cost from its text, before its first inference.
 
-Per application: TF-IDF and length features, then a small multi-layer perceptron on log cost (arXiv
-2510.17015). `samples` reads what finished runs cost, `training` learns a model from them,
-`artefact` stores and checks it, `serving` answers under a deadline. Only `training` and what it
-imports (`mlp`, `vectoriser`) load torch and scikit-learn; serving is numpy alone.
+Per application: length features and terms, then a regressor on log cost (`regressor`): a Gaussian
+process, or the multi-layer perceptron of arXiv 2510.17015. `samples` reads what finished runs cost,
+`training` learns a model from them, `artefact` stores and checks it, `serving` answers under a
+deadline. Only `training` and what it imports (`gaussian_process_fit`, `mlp`, `vectoriser`) load
+scipy, torch and scikit-learn; serving is numpy alone.
 """

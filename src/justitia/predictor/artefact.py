@@ -43,11 +43,13 @@ def to_bytes(model: TrainedModel) -> bytes:
         "format_version": checks.FORMAT_VERSION,
         "version": model.version,
         "application": model.application,
+        "kind": model.regressor.kind,
         "vocabulary": model.featuriser.vocabulary,
         "log_mean": model.log_mean,
         "log_std": model.log_std,
         "min_cost_kvtt": model.min_cost_kvtt,
         "max_cost_kvtt": model.max_cost_kvtt,
+        "left_out_log_sigma": model.left_out_log_sigma,
         "metrics": asdict(model.metrics),
         "train_s": model.train_s,
         "probe_prompt": probe_prompt,
@@ -137,7 +139,8 @@ def _parse(artefact: bytes) -> TrainedModel:
     header = checks.header(artefact)
     document = checks.document(header)
     vocabulary = checks.vocabulary(document)
-    arrays = checks.arrays(artefact, header, checks.expected_shapes(header, len(vocabulary)))
+    shapes = checks.expected_shapes(header, checks.kind(document), len(vocabulary))
+    arrays = checks.arrays(artefact, header, shapes)
     model = checks.model(document, vocabulary, arrays)
     if document.get("version") != model.version:
         raise ArtefactError("version: is not the digest of the model")

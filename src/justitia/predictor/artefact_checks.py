@@ -14,11 +14,13 @@ import safetensors.numpy
 
 from justitia.core.units import MAX_COST_KVTT
 from justitia.predictor.features import LENGTH_FEATURES, MAX_TERM_CHARS, Featuriser, FloatArray
+from justitia.predictor.gaussian_process import MAX_SUPPORT, GaussianProcess
 from justitia.predictor.model import MIN_COST_KVTT, TrainedModel, TrainingMetrics
 from justitia.predictor.network import NUM_LAYERS, Network
+from justitia.predictor.regressor import ModelKind, Regressor
 from justitia.predictor.samples import require_application
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 DOCUMENT_KEY: Final = "justitia"
 """Key of the JSON document in the metadata of the safetensors header."""
 MAX_HEADER_BYTES: Final = 4 * 2**20
@@ -27,6 +29,8 @@ MAX_WIDTH: Final = 512
 MAX_WEIGHT: Final = 1e4
 """Largest weight: with the widths above no sum in the network can then overflow."""
 MAX_RANGE_FACTOR: Final = 1000.0
+MAX_COUNT: Final = 2**31 - 1
+"""Largest number of samples: the API's own."""
 
 _LENGTH_BYTES = 8  # safetensors begins with the header's length, little-endian
 _PROBE_TOLERANCE_RATIO = 1e-3  # float32 sums differ in their last digits between machines
@@ -35,6 +39,9 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "idf": (0.0, 100.0),
     "length_mean": (0.0, 100.0),
     "length_std": (1e-4, 100.0),
+    "inverse_widths": (0.0, 100.0),
+    "support": (-1000.0, 1000.0),
+    "support_weights": (-1e6, 1e6),
 }
 
 
@@ -82,29 +89,60 @@ def vocabulary(document: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(terms)
 
 
-def expected_shapes(header: Mapping[str, Any], num_terms: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that the arrays must have; the widths of hidden layers are the header's."""
+def kind(document: Mapping[str, Any]) -> ModelKind:
+    """Return which kind of model it is."""
+    named = document.get("kind")
+    for kind in ModelKind:
+        if kind == named:
+            return kind
+    raise ArtefactError(f"kind: must be one of {', '.join(ModelKind)}, got {named!r:.40}")
+
+
+def expected_shapes(
+    header: Mapping[str, Any], kind: ModelKind, num_terms: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes that the arrays must have.
+
+    The widths of hidden layers and the number of samples in the support are the header's.
+    """
     num_lengths = len(LENGTH_FEATURES)
-    widths = [num_terms + num_lengths]
-    widths += [_hidden_width(header.get(f"bias_{index}"), index) for index in range(NUM_LAYERS - 1)]
-    widths.append(1)
     shapes: dict[str, tuple[int, ...]] = {
         "idf": (num_terms,),
         "length_mean": (num_lengths,),
         "length_std": (num_lengths,),
     }
+    if kind is ModelKind.NETWORK:
+        return shapes | _network_shapes(header, num_terms + num_lengths)
+    num_samples = _count(header, "support_weights", MAX_SUPPORT)
+    return shapes | {
+        "bias": (1,),
+        "term_weights": (num_terms,),
+        "length_weights": (num_lengths,),
+        "inverse_widths": (num_lengths,),
+        "support": (num_samples, num_lengths),
+        "support_weights": (num_samples,),
+    }
+
+
+def _network_shapes(header: Mapping[str, Any], num_features: int) -> dict[str, tuple[int, ...]]:
+    widths = [num_features]
+    widths += [_count(header, f"bias_{index}", MAX_WIDTH) for index in range(NUM_LAYERS - 1)]
+    widths.append(1)
+    shapes: dict[str, tuple[int, ...]] = {}
     for index in range(NUM_LAYERS):
         shapes[f"weight_{index}"] = (widths[index], widths[index + 1])
         shapes[f"bias_{index}"] = (widths[index + 1],)
     return shapes
 
 
-def _hidden_width(entry: object, index: int) -> int:
+def _count(header: Mapping[str, Any], name: str, most: int) -> int:
+    """Return how many numbers an array of one dimension claims to have."""
+    entry = header.get(name)
     shape = entry.get("shape") if isinstance(entry, dict) else None
     match shape:
-        case [int(width)] if 1 <= width <= MAX_WIDTH:
-            return width
-    raise ArtefactError(f"bias_{index}: must have from 1 to {MAX_WIDTH} numbers, got {shape!r:.40}")
+        case [int(count)] if 1 <= count <= most:
+            return count
+    raise ArtefactError(f"{name}: must have from 1 to {most} numbers, got {shape!r:.40}")
 
 
 def arrays(
@@ -148,17 +186,29 @@ def model(
             length_mean=arrays["length_mean"],
             length_std=arrays["length_std"],
         ),
-        network=Network(
-            weights=tuple(arrays[f"weight_{index}"] for index in range(NUM_LAYERS)),
-            biases=tuple(arrays[f"bias_{index}"] for index in range(NUM_LAYERS)),
-        ),
+        regressor=_regressor(kind(document), arrays),
         log_mean=_number(document, "log_mean", -_MAX_LOG, _MAX_LOG),
         log_std=_number(document, "log_std", 0.0, _MAX_LOG),
         min_cost_kvtt=min_cost_kvtt,
         max_cost_kvtt=_number(document, "max_cost_kvtt", min_cost_kvtt, highest),
+        left_out_log_sigma=(
+            None
+            if document.get("left_out_log_sigma") is None
+            else _number(document, "left_out_log_sigma", 0.0, _MAX_LOG)
+        ),
         metrics=_metrics(document.get("metrics")),
         train_s=_number(document, "train_s", 0.0, 1e9),
     )
+
+
+def _regressor(kind: ModelKind, arrays: Mapping[str, FloatArray]) -> Regressor:
+    if kind is ModelKind.NETWORK:
+        return Network(
+            weights=tuple(arrays[f"weight_{index}"] for index in range(NUM_LAYERS)),
+            biases=tuple(arrays[f"bias_{index}"] for index in range(NUM_LAYERS)),
+        )
+    names = [field.name for field in fields(GaussianProcess)]
+    return GaussianProcess(**{name: arrays[name] for name in names})
 
 
 def _metrics(values: object) -> TrainingMetrics:
@@ -169,7 +219,7 @@ def _metrics(values: object) -> TrainingMetrics:
         if name.startswith("num_"):
             if not isinstance(value, int):
                 raise ArtefactError(f"{name}: must be a whole number")
-            _number(values, name, 0, 1e12)
+            _number(values, name, 0, MAX_COUNT)
         elif value is not None:
             _number(values, name, -1.001, 1e30)
     return TrainingMetrics(**values)

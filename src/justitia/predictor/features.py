@@ -1,13 +1,15 @@
 """Text to features: the one implementation of tokenisation, for training and for serving.
 
-A run's text becomes the TF-IDF weights of its known terms and a few length features (a run's cost
-depends on how much text it works through, not only on which). scikit-learn learns the vocabulary
+A run's text becomes the TF-IDF weights of its known terms and a few length features: a run's cost
+depends on how much text it works through, in how many parts, and on numbers that the user names
+("in 5 steps"), more than on words. scikit-learn learns the vocabulary
 (`vectoriser`); the transformation of one text is done here over the stored vocabulary, because it
 is several times faster for one row than ``TfidfVectorizer.transform`` and needs no scikit-learn.
 
 The work for one text is bounded whatever its size: only an excerpt of at most `MAX_EXCERPT_CHARS`
 is read, its head and its tail, and of its words at most `MAX_WORDS`. The number of characters is
-exact; what must be counted (words, lines, ...) is counted in the excerpt and scaled up.
+exact; what must be counted (words, lines, ...) is counted in the excerpt and scaled up. The first
+and the last number are read as they stand.
 """
 
 import re
@@ -41,8 +43,20 @@ LENGTH_FEATURES: Final = (
     "log_digits",
     "log_distinct",
     "log_bytes",
+    "log_sentences",
+    "log_commas",
+    "log_numbers",
+    "log_items",
+    "log_blank_lines",
+    "log_indented_lines",
+    "log_signs",
+    "log_brackets",
+    "log_quotes",
+    "log_first_number",
+    "log_last_number",
 )
-"""Names of the length features, each ln(1 + count), in the order of the columns."""
+"""Names of the length features, each ln(1 + count), in the order of the columns; the last two are
+those of numbers that stand in the text, 0 where there is none."""
 
 MAX_LENGTH_DEVIATION: Final = 4.0
 """Length features are held within so many standard deviations of the training texts' mean."""
@@ -54,6 +68,10 @@ _WORD = re.compile(rf"[^\W\d_{_UNSPACED}]{{1,32}}|\d{{1,3}}|[{_UNSPACED}]")
 _ASCII_WORD = re.compile(r"[a-z]{1,32}|[0-9]{1,3}")  # what _WORD means for ASCII, in half the time
 _MAX_WORD_CHARS = 32
 _DIGITS = b"0123456789"
+_SIGN_SETS = (b".:;!", b",", b"+-*/=<>^%", b"([{", b"\"'`")
+_MAX_NUMBER_DIGITS = 6
+_NUMBER = re.compile(rb"[0-9]+")
+_ITEM = re.compile(rb"\n[ \t]*(?:[0-9]{1,4}[.)]|[-*\xb7])[ \t]")  # of a numbered or bulleted list
 # Of UTF-8: ASCII letters in lower case, digits and all that is beyond ASCII as they are, the rest
 # blanks. No word reaches across one of these.
 _BLANKED = bytes(
@@ -113,16 +131,33 @@ def length_features(text: str) -> FloatArray:
 def _length_features(num_chars: int, excerpt: str, words: list[str]) -> FloatArray:
     scale = num_chars / max(1, len(excerpt))
     encoded = excerpt.encode("utf-8", "surrogatepass")
+    numbers = _NUMBER.findall(encoded)
+    sentences, commas, signs, brackets, quotes = (_count(encoded, each) for each in _SIGN_SETS)
     counts = (
         len(excerpt),
         len(words),
         excerpt.count("\n"),
         excerpt.count("?") + excerpt.count("\uff1f"),
-        len(encoded) - len(encoded.translate(None, _DIGITS)),
+        _count(encoded, _DIGITS),
         len(set(words)),
         len(encoded),
+        sentences + excerpt.count("\u3002"),
+        commas + excerpt.count("\uff0c"),
+        len(numbers),
+        len(_ITEM.findall(b"\n" + encoded)),
+        encoded.count(b"\n\n"),
+        encoded.count(b"\n ") + encoded.count(b"\n\t"),
+        signs,
+        brackets,
+        quotes,
     )
-    return np.log1p(np.array(counts, dtype=np.float64) * scale).astype(np.float32)
+    named = [int(number[:_MAX_NUMBER_DIGITS]) for number in (numbers[:1] + numbers[-1:])] or [0, 0]
+    return np.log1p([*(count * scale for count in counts), *named]).astype(np.float32)
+
+
+def _count(encoded: bytes, wanted: bytes) -> int:
+    """Return how many of these bytes there are."""
+    return len(encoded) - len(encoded.translate(None, wanted))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

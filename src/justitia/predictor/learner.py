@@ -1,7 +1,7 @@
 """From samples to a model that has not been judged yet: scale, features, selection, fit.
 
-Neighbours: `training` decides which samples are learnt from and which ones judge; `vectoriser` and
-`mlp` do the work with scikit-learn and torch.
+Neighbours: `training` decides which samples are learnt from and which ones judge; `vectoriser`,
+`gaussian_process_fit` and `mlp` do the work with scikit-learn, scipy and torch.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justitia.predictor.features import LENGTH_FEATURES, Featuriser
+from justitia.predictor.gaussian_process import constant_process
+from justitia.predictor.gaussian_process_fit import ProcessFit, fit_process
 from justitia.predictor.mlp import Rows, fit
 from justitia.predictor.model import TrainedModel, TrainingMetrics
-from justitia.predictor.network import Network, constant_network, layer_widths
+from justitia.predictor.network import Network, layer_widths
+from justitia.predictor.regressor import ModelKind, Regressor
 from justitia.predictor.samples import Sample
 from justitia.predictor.settings import TrainingSettings
 from justitia.predictor.vectoriser import fit_featuriser
@@ -65,9 +68,9 @@ def best_num_steps(
     settings: TrainingSettings,
     on_step: Callable[[int], None],
 ) -> int:
-    """Return after how many steps what is learnt from ``samples`` is best on ``validation``."""
+    """Return after how many steps a network of ``samples`` is best on ``validation``."""
     scale = _scale_of(samples)
-    if _is_trivial(samples, scale):
+    if settings.kind is not ModelKind.NETWORK or _is_trivial(samples, scale):
         return settings.max_steps
     featuriser = _featuriser_of(samples, settings)
     rows = _rows(samples, featuriser, scale)
@@ -91,23 +94,42 @@ def learn(
     """Learn from all of these samples for so many steps; the metrics are left empty."""
     scale = _scale_of(samples)
     featuriser = _featuriser_of(samples, settings)
-    widths = layer_widths(featuriser.num_features, settings.hidden_widths)
-    network = (
-        constant_network(widths)
-        if _is_trivial(samples, scale)
-        else _fit_network(_rows(samples, featuriser, scale), settings, num_steps, on_step)
-    )
+    num_terms = len(featuriser.vocabulary)
+    left_out_sigma = None
+    regressor: Regressor
+    if _is_trivial(samples, scale):
+        regressor = constant_process(num_terms)
+    elif settings.kind is ModelKind.NETWORK:
+        rows = _rows(samples, featuriser, scale)
+        regressor = _fit_network(rows, settings, num_steps, on_step)
+    else:
+        rows = _rows(samples, featuriser, scale)
+        found = _fit_process(rows, num_terms, settings, on_step)
+        regressor, left_out_sigma = found.process, found.left_out_sigma
     costs_kvtt = [float(sample.cost_kvtt) for sample in samples]
     return TrainedModel(
         application=samples[0].application,
         featuriser=featuriser,
-        network=network,
+        regressor=regressor,
         log_mean=scale.log_mean,
         log_std=scale.log_std,
         min_cost_kvtt=min(costs_kvtt) / settings.range_factor,
         max_cost_kvtt=max(costs_kvtt) * settings.range_factor,
+        left_out_log_sigma=left_out_sigma and left_out_sigma * scale.log_std,
         metrics=TrainingMetrics(),
         train_s=0.0,
+    )
+
+
+def _fit_process(
+    rows: Rows, num_terms: int, settings: TrainingSettings, on_step: Callable[[int], None]
+) -> ProcessFit:
+    return fit_process(
+        rows.features[:, :num_terms],
+        rows.features[:, num_terms:],
+        rows.targets,
+        max_terms=settings.selected_terms,
+        on_step=on_step,
     )
 
 

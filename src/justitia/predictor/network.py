@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justitia.predictor.features import FeatureRow, FloatArray
+from justitia.predictor.regressor import ModelKind
 
 NUM_LAYERS = 4
 """Linear layers, with a rectifier after each but the last."""
@@ -27,6 +28,19 @@ class Network:
 
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
+
+    @property
+    def kind(self) -> ModelKind:
+        """Its kind."""
+        return ModelKind.NETWORK
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Return all that it has learnt, by name."""
+        named: dict[str, FloatArray] = {}
+        for index, weight in enumerate(self.weights):
+            named[f"weight_{index}"] = weight
+            named[f"bias_{index}"] = self.biases[index]
+        return named
 
     @cached_property
     def _is_read(self) -> NDArray[np.bool_]:

@@ -21,6 +21,9 @@ MAX_LINE_BYTES = 64 * 2**20
 MAX_NAMED_BAD_LINES = 100
 """Bad lines that are named one by one; the rest are only counted."""
 
+NUM_SHELVES = 5
+"""Parts of a recording that share no text: the agents of ``examples/agents`` see to it."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _REQUIRED_FIELDS = ("application", "prompt", "inferences")
 
@@ -47,6 +50,14 @@ class RecordedRun:
     model: str = ""
     prompt: str
     inferences: tuple[RecordedInference, ...]
+
+    @property
+    def shelf(self) -> int:
+        """Where the text of the prompt comes from; runs of different shelves share none.
+
+        It follows from ``task_seed``: in files of other people all runs may be of shelf 0.
+        """
+        return shelf_of(self.task_seed)
 
     @property
     def output_tokens(self) -> int:
@@ -104,6 +115,11 @@ class Recordings:
             sample = run.sample(step_budget_tokens=step_budget_tokens)
             groups.setdefault(run.application, []).append(sample)
         return groups
+
+
+def shelf_of(task_seed: int) -> int:
+    """Return the number of the shelf, below `NUM_SHELVES`, that a task's text is taken from."""
+    return task_seed % NUM_SHELVES
 
 
 def read_recordings(path: Path) -> Recordings:

@@ -25,6 +25,7 @@ def require_application(application: object) -> str:
 class Sample:
     """One finished run.
 
+    ``run_id`` names the run where the scheduler service recorded it, else it is empty.
     ``cost_kvtt`` may be any number: measured costs can be zero or broken, and training drops and
     counts such samples instead of failing on them.
 
@@ -35,6 +36,7 @@ class Sample:
     application: str
     prompt: str
     cost_kvtt: float
+    run_id: str = ""
 
     def __post_init__(self) -> None:
         require_application(self.application)

@@ -2,7 +2,7 @@
 
 The error is measured honestly: prompts are split so that the same text is never on both sides, a
 model that has not seen the held-out part is judged on it, and only then the model to serve learns
-from everything, for as many steps as were best before.
+from everything; a network for as many steps as were best before.
 """
 
 import hashlib
@@ -45,10 +45,31 @@ class TrainingProgress:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A run that was held out, and what the trial model, which had not seen it, said of it."""
+
+    run_id: str
+    cost_kvtt: float
+    predicted_kvtt: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """A model, and the runs that its measured error comes from."""
+
+    model: TrainedModel
+    held_out: tuple[Judged, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingReport:
-    """Models by application, and why the other applications have none."""
+    """Models by application, and why the other applications have none.
+
+    ``held_out``: what each model's error was measured on; the service compares models on it.
+    """
 
     models: dict[str, TrainedModel] = field(default_factory=dict)
+    held_out: dict[str, tuple[Judged, ...]] = field(default_factory=dict)
     declined: dict[str, TrainingDeclined] = field(default_factory=dict)
 
 
@@ -65,7 +86,9 @@ def train_all(
     report = TrainingReport()
     for application, samples in samples_by_application.items():
         try:
-            report.models[application] = train(samples, settings=settings, on_progress=on_progress)
+            trained = train_and_judge(samples, settings=settings, on_progress=on_progress)
+            report.models[application] = trained.model
+            report.held_out[application] = trained.held_out
         except TrainingDeclined as declined:
             report.declined[application] = declined
     return report
@@ -77,6 +100,16 @@ def train(
     settings: TrainingSettings,
     on_progress: ProgressListener | None = None,
 ) -> TrainedModel:
+    """Train a model from the samples of one application; see `train_and_judge`."""
+    return train_and_judge(samples, settings=settings, on_progress=on_progress).model
+
+
+def train_and_judge(
+    samples: Sequence[Sample],
+    *,
+    settings: TrainingSettings,
+    on_progress: ProgressListener | None = None,
+) -> Trained:
     """Train a model from the samples of one application, whatever their texts and costs.
 
     Samples whose cost is not finite or out of bounds are dropped and counted. Costs or prompts that
@@ -102,7 +135,16 @@ def train(
         num_samples=len(usable),
         num_dropped=len(samples) - len(usable),
     )
-    return replace(model, metrics=metrics, train_s=time.perf_counter() - started_s)
+    model = replace(model, metrics=metrics, train_s=time.perf_counter() - started_s)
+    return Trained(model=model, held_out=tuple(_judged(trial, sample) for sample in held_out))
+
+
+def _judged(trial: TrainedModel, sample: Sample) -> Judged:
+    return Judged(
+        run_id=sample.run_id,
+        cost_kvtt=sample.cost_kvtt,
+        predicted_kvtt=trial.predict(sample.prompt).cost_kvtt,
+    )
 
 
 def split_by_prompt(
@@ -142,7 +184,7 @@ def _usable_samples(samples: Sequence[Sample], settings: TrainingSettings) -> li
             f"application {applications[0]!r} has {len(usable)} usable samples "
             f"({len(samples) - len(usable)} dropped), at least {settings.min_samples} are needed",
         )
-    return usable[-settings.max_samples :]
+    return usable[-settings.max_used_samples :]
 
 
 class _Notifier:

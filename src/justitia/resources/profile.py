@@ -4,6 +4,7 @@
 """
 
 from decimal import Decimal
+from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -67,9 +68,22 @@ class FeaturesPart(Part):
         return self
 
 
-class ModelPart(Part):
-    """Shape of the model: the widths of its three hidden layers."""
+class ModelKind(StrEnum):
+    """What is learnt."""
 
+    GAUSSIAN_PROCESS = "GaussianProcess"
+    NETWORK = "Network"
+
+    @property
+    def trainer_name(self) -> str:
+        """What ``justitia train --kind`` calls it."""
+        return self.name.lower().replace("_", "-")
+
+
+class ModelPart(Part):
+    """What is learnt, and the widths of a network's three hidden layers."""
+
+    kind: ModelKind = ModelKind.GAUSSIAN_PROCESS
     hidden_layers: Annotated[
         tuple[Annotated[int, Field(ge=1, le=512), WHOLE], ...],
         Field(min_length=_NUM_HIDDEN_LAYERS, max_length=_NUM_HIDDEN_LAYERS),
@@ -92,7 +106,7 @@ class RetrainWhen(Part):
 class TrainingPart(Part):
     """How and when a model is trained."""
 
-    min_samples: Annotated[int, Field(ge=2, le=MAX_SAMPLES), WHOLE] = 100
+    min_samples: Annotated[int, Field(ge=2, le=MAX_SAMPLES), WHOLE] = 20
     max_samples: Annotated[int, Field(ge=2, le=MAX_SAMPLES), WHOLE] = 5000
     validation_fraction: Annotated[float, Field(strict=True, ge=0.01, le=0.5)] = 0.2
     seed: Annotated[int, Field(ge=0, le=MAX_WHOLE), WHOLE] = 0
