@@ -181,7 +181,7 @@ def test_annotations_are_sentences_with_every_placeholder_filled(rules, run_test
         "took up to 3.50 times as long as under weighted fair sharing; promised: 2.00.",
         "1 engines of pool ml/llama are no longer connected",
         "seen last: llama-1-0",
-        "were off by 150% on average",
+        "were off by 150% on average; training had measured 40%.",
         "LLMApplication team-a/chat is not served by the policy",
     ):
         assert sentence in said, said

@@ -72,7 +72,11 @@ def test_every_query_is_promql(promtool, tmp_path):
 
 def series_of(exported):
     """Give every metric a series that grows, in every kind that queries tell apart."""
-    kinds = {"kind": ("useful", "wasted"), "state": ("idle", "waiting"), "le": ("1", "+Inf")}
+    kinds = {
+        "kind": ("useful", "wasted", "expected", "recent"),
+        "state": ("idle", "waiting"),
+        "le": ("1", "+Inf"),
+    }
     for name, labels in exported.items():
         for values in itertools.product(*(kinds.get(label, ("x",)) for label in labels)):
             pairs = ",".join(f'{label}="{v}"' for label, v in zip(labels, values, strict=True))

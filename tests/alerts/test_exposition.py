@@ -4,6 +4,7 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -26,7 +27,7 @@ OF_TARGETS = {"namespace", "pod", "job", "instance"}
 WORDS = {
     "state": set(RunState),
     "source": set(Source),
-    "kind": {"useful", "wasted"},
+    "kind": {"useful", "wasted", "expected", "recent"},
     "type": {"PolicyEffective", "Ready"},
     "status": {"True", "False", "Unknown"},
 }
@@ -234,6 +235,22 @@ def test_an_application_that_is_removed_takes_its_alert_along(scrapes, rules, ru
     scrapes.minutes(3)
     text = scrapes.test_of("JustitiaFairnessObjectiveMissed", 5, 6, 7)
     status, said = run_tests(rules(), text)
+    assert status == 0, said
+
+
+def test_a_model_that_is_off_is_reported_from_its_twentieth_run_until_it_is_replaced(
+    scrapes, rules, run_tests
+):
+    models, facts = scrapes.pool.models, SimpleNamespace(model_version="v1", model_kvtt=300)
+    models.begin("chat", "v1", 0.25)
+    for _ in range(19):
+        models.note_end("chat", facts, 100)
+    scrapes.minutes(2)
+    models.note_end("chat", facts, 100)
+    scrapes.minutes(32)
+    models.begin("chat", "v2", 0.25)
+    scrapes.minutes(2)
+    status, said = run_tests(rules(), scrapes.test_of("JustitiaPredictionErrorHigh", 32, 33))
     assert status == 0, said
 
 

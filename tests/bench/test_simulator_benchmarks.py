@@ -41,7 +41,7 @@ def test_the_error_is_the_mean_of_the_mean_errors_of_the_datasheet(evidence):
     page = "| a | 25 | 4 | 14% (17%) | 0.30 |\n| b | 25 | 5 | 29% (30%) | 0.80 |\n| 10% to 90% |\n"
     assert evidence.predictor_error(page) == pytest.approx(0.235)
     real = evidence.DATASHEET.read_text(encoding="utf-8")
-    assert len(re.findall(r"^\| [a-z-]+ \| 25 \|", real, re.MULTILINE)) == 9
+    assert len(re.findall(r"^\| [a-z-]+ \| \d+ \|", real, re.MULTILINE)) == 9
     assert 0.1 < evidence.predictor_error(real) < 0.4
 
 

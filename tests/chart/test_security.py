@@ -146,6 +146,28 @@ def test_the_schedulers_variables_are_settings_of_the_service(helm, case):
         assert read_settings([], env).journal_path is not None
 
 
+@pytest.mark.parametrize(
+    ("values", "learning", "retention_s"),
+    [({}, "on", 90 * 86_400), ({"learning": False, "sampleRetentionSeconds": 0}, "off", 0)],
+)
+def test_the_service_reads_learning_and_retention_as_the_values_mean_them(
+    helm, monkeypatch, values, learning, retention_s
+):
+    from justitia_scheduler.settings import read_settings
+
+    defaults = read_settings([], {})
+    variables = scheduler_env(helm.render({"scheduler": values}), "justitia")
+    # Kubernetes refuses a variable whose value is no text, such as YAML's bare `on`.
+    assert all(isinstance(variable["value"], str) for variable in variables)
+    env = {variable["name"]: variable["value"] for variable in variables}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings([], env)
+    assert (settings.learning, settings.sample_retention_s) == (learning, retention_s)
+    if not values:
+        assert (defaults.learning, defaults.sample_retention_s) == (learning, retention_s)
+
+
 def test_the_operators_variables_are_settings_of_the_operator(helm, case):
     settings = pytest.importorskip("justitia_operator.settings")
     for deployment in helm.case(case).of("Deployment"):

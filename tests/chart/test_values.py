@@ -36,6 +36,15 @@ def pool(**settings):
             "at '/pools/0/defaultCostKvtt': maximum: got 1×10¹⁵, want 9.99",
         ),
         ({"tls": {"mode": "off"}}, "at '/tls/mode': value must be one of 'auto'"),
+        ({"scheduler": {"learning": "on"}}, "at '/scheduler/learning': got string, want boolean"),
+        (
+            {"scheduler": {"sampleRetentionSeconds": "90d"}},
+            "at '/scheduler/sampleRetentionSeconds': got string, want integer",
+        ),
+        (
+            {"scheduler": {"sampleRetentionSeconds": -1}},
+            "at '/scheduler/sampleRetentionSeconds': minimum: got -1, want 0",
+        ),
         (
             {"scheduler": {"persistence": {"accessModes": ["ReadWriteMany"]}}},
             "at '/scheduler/persistence/accessModes/0': value must be one of 'ReadWriteOnce'",

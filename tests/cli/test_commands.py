@@ -128,7 +128,7 @@ def test_train_makes_its_folder_and_writes_the_recordings_page(justitia, tmp_pat
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert (cells[1], cells[5]) == ("30", "6")
     median, mean = re.fullmatch(r"(\d+)% \((\d+)%\)", cells[6]).groups()
-    [printed] = [line for line in shown.splitlines() if " count " in line]
+    [printed] = [line for line in shown.splitlines() if "│ count " in line]
     assert f"{median}%" in printed
     assert f"{mean}%" in printed
     assert cells[7] in printed

@@ -33,6 +33,7 @@ def facts(make):
     ):
         if source is not None:
             spec["samples"] = source
+        spec["training"] = {"minSamples": 100, **spec.get("training", {})}
         application = make.application(
             predictor={"profileRef": {"name": "default"}, "privacy": privacy}
         )

@@ -55,7 +55,9 @@ def test_cached_tokens_are_a_shared_prefix(shared_tokens):
 
 def test_the_agents_own_recordings_are_a_scenario_with_texts():
     scenario = recorded_scenario(RECORDINGS, seed=1, num_runs=225, window_s=60.0)
-    assert set(Counter(run.application for run in scenario.runs).values()) == {25}
+    counts = Counter(run.application for run in scenario.runs)
+    assert len(counts) == 9
+    assert max(counts.values()) - min(counts.values()) <= 2  # as even as the recordings
     assert all(run.text for run in scenario.runs)
     assert len({run.text for run in scenario.runs if run.application == "self-consistency"}) > 20
     assert scenario == recorded_scenario(RECORDINGS, seed=1, num_runs=225, window_s=60.0)
