@@ -40,6 +40,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         if is_other_privacy:  # where that fails, nothing has changed yet
             await self._service.models.forget_prompts(parts, declared.name)
         parts.pool.apply_application(declared)
+        if is_other_privacy:
+            parts.pool.changes.blank(declared.name)
         await self._service.journal.committed()
         if is_other_privacy:  # of runs that ended meanwhile
             await self._service.models.forget_prompts(parts, declared.name)

@@ -79,7 +79,10 @@ class FinishedFacts:
 
 @dataclass(kw_only=True, slots=True)
 class ReportFacts:
-    """A report. ``num_dropped`` counts invalid items by kind."""
+    """A report. ``num_dropped`` counts invalid items by kind.
+
+    ``lost``: ids, as the engine gave them, of runs of which a finished inference was dropped.
+    """
 
     report: EngineReport
     new_runs: list[tuple[RunOrder, float]]
@@ -91,6 +94,7 @@ class ReportFacts:
     malformed: int
     tag_delay_s: float
     num_dropped: dict[str, int] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
 
 
 def engine_facts(hello: engine_pb2.Hello) -> EngineFacts:
@@ -147,7 +151,8 @@ def report_facts(
     full report could not list any more: they go with the next progress of their run.
     """
     dropped: dict[str, int] = {}
-    finished = _finished(message, now_s, dropped)
+    lost: set[str] = set()
+    finished = _finished(message, now_s, dropped, lost)
     for inference in finished:
         early.setdefault(inference.run_id, []).append(inference.times)
     runs = []
@@ -166,7 +171,8 @@ def report_facts(
     if (unowned := _unowned(message)) != _NOTHING:
         runs.append(unowned)
     while len(early) > MAX_REPORT_ITEMS:
-        _drop(dropped, "finished_of_unlisted_run", len(early.pop(next(iter(early)))))
+        lost.add(run_id := next(iter(early)))
+        _drop(dropped, "finished_of_unlisted_run", len(early.pop(run_id)))
     for kind, items in (("run", message.runs), ("new_run", message.new_runs)):
         _drop(dropped, kind, max(0, len(items) - MAX_REPORT_ITEMS))
     report = EngineReport(
@@ -191,6 +197,7 @@ def report_facts(
         malformed=max(0, message.malformed_identities),
         tag_delay_s=message.tag_delay_s,
         num_dropped=dropped,
+        lost=lost,
     )
 
 
@@ -264,15 +271,18 @@ def _new_run(new: engine_pb2.NewRun) -> tuple[RunOrder, float]:
 
 
 def _finished(
-    message: engine_pb2.Report, now_s: float, dropped: dict[str, int]
+    message: engine_pb2.Report, now_s: float, dropped: dict[str, int], lost: set[str]
 ) -> list[FinishedFacts]:
     found = []
     for inference in message.finished[:MAX_REPORT_ITEMS]:
         try:
             found.append(_finished_one(inference, now_s))
         except ValueError:
+            lost.add(inference.run_id)
             _drop(dropped, "finished")
-    _drop(dropped, "finished", max(0, len(message.finished) - MAX_REPORT_ITEMS))
+    over = message.finished[MAX_REPORT_ITEMS:]
+    lost.update(inference.run_id for inference in over)
+    _drop(dropped, "finished", len(over))
     return found
 
 

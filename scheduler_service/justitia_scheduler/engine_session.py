@@ -124,6 +124,7 @@ class EngineSession:
     def leave(self) -> None:
         """Take the engine out, unless another session has taken its place already."""
         self._pool.listeners.discard(self)
+        self._pool.core.note_lost(self._early)
         if not self.is_replaced:
             self._engines.leave(self.facts.engine_id)
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from justitia.core.errors import InvalidValueError
 from justitia.core.limits import MAX_ID_CHARS, is_usable_id
+from justitia.core.privacy import HASHED_WORD_LETTERS, is_hashed
 from justitia.core.units import Ticks
 
 MAX_PROMPT_BYTES: Final = 1 << 20
@@ -25,7 +26,6 @@ MAX_COUNTER_KVTT: Final = 10**18
 #: Ids that wait for a reader that does not read; then it is told so and starts again.
 MAX_PENDING_IDS: Final = 200_000
 _SHOWN_CHARS: Final = 40
-_HASHED_CHARS: Final = "abcdefghijklmnopqrstuvwxyz ?\n"
 
 
 def require_id(field: str, value: str) -> str:
@@ -53,9 +53,11 @@ def require_prompt(field: str, value: str) -> str:
 
 def require_hashed(field: str, value: str) -> str:
     """Return a prompt whose words are hashed; what looks like text is refused, and never kept."""
-    if require_prompt(field, value).strip(_HASHED_CHARS):
+    if not is_hashed(require_prompt(field, value)):
         raise InvalidValueError(
-            field, "must hold hashed words alone: letters a to z, blanks, ? and line ends"
+            field,
+            f"must hold hashed words alone: each of {HASHED_WORD_LETTERS} letters a to z,"
+            " with blanks, ? and line ends between them",
         )
     return value
 

@@ -38,13 +38,14 @@ class Evidence:
     """Collects comparisons from samples, page by page; CPU work, so off the event loop.
 
     ``active`` None: there is no active model. ``active_since_s``: when it was published, on the
-    service's wall clock; it has learnt from no run that finished later.
+    service's wall clock; it has learnt from no run that finished later. ``held_out``: by id and
+    true cost, since an id alone may come again, or from a recording of other origin.
     """
 
     model: Predicting
     active: Predicting | None
     active_since_s: float
-    held_out: Mapping[str, HeldOut]
+    held_out: Mapping[tuple[str, float], HeldOut]
     held_out_active: Comparison = field(default_factory=Comparison)
     recent_active: Comparison = field(default_factory=Comparison)
     _recent: list[tuple[float, float]] = field(default_factory=list)
@@ -70,6 +71,6 @@ class Evidence:
         if not is_usable_cost(rivals_kvtt):
             return
         self.recent_active.add(ours_kvtt, rivals_kvtt, true_kvtt)
-        trial = self.held_out.get(sample.run_id)
+        trial = self.held_out.get((sample.run_id, true_kvtt))
         if trial is not None:
             self.held_out_active.add(trial.predicted_kvtt, rivals_kvtt, true_kvtt)

@@ -2,7 +2,8 @@
 
 Errors are compared run by run, as |ln(predicted / true)|: twice too much weighs as much as half. A
 model loses where its error is larger on average by more than one standard error of the differences,
-on at least ``MIN_RUNS`` runs; what chance can explain decides nothing.
+and by more than ``MIN_DIFFERENCE``, on at least ``MIN_RUNS`` runs; what chance can explain, or what
+no order would show, decides nothing.
 
 Nobody is judged on runs that it has learnt from:
 
@@ -20,6 +21,8 @@ from typing import Final
 
 #: Runs below which a comparison says nothing.
 MIN_RUNS: Final = 10
+#: Mean difference of |ln(predicted / true)| up to which models are equally good: 1 % of the cost.
+MIN_DIFFERENCE: Final = 0.01
 
 
 class Activation(StrEnum):
@@ -49,14 +52,14 @@ class Comparison:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the model is worse than its rival, by more than chance explains."""
+        """Whether the model is worse than its rival, by more than chance explains and one sees."""
         if not self.is_telling:
             return False
         count = len(self.ours)
         differences = [our - rival for our, rival in zip(self.ours, self.rivals, strict=True)]
         mean = math.fsum(differences) / count
         variance = math.fsum((value - mean) ** 2 for value in differences) / (count - 1)
-        return mean > math.sqrt(variance / count)
+        return mean > max(MIN_DIFFERENCE, math.sqrt(variance / count))
 
     def __str__(self) -> str:
         return (

@@ -28,6 +28,7 @@ from justitia_scheduler.model_gate import (
     decide,
 )
 from justitia_scheduler.outcomes import CallError, Outcome
+from justitia_scheduler.prompt_use import require_model_allowed
 from justitia_scheduler.store import ModelRow, Store, WriteError
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class ModelKeeper:
     async def publish(self, parts: "PoolParts", publication: Publication) -> ModelRow:
         """Check a model, judge it, store it, and make it active unless it is worse.
 
+        One that is the active model already stays as it is, with all that is known of it.
+
         Raises:
             ArtefactError: it is damaged, another application's, or does not answer its own test.
             CallError: the store refuses it.
@@ -78,11 +81,11 @@ class ModelKeeper:
             # An older model of a deleted application of this name goes before this one comes.
             await self._journal.committed()
             active = await self._active(parts, application)
+            if active is not None and active.version == model.version:
+                return active
             verdict = await self._judge(parts, publication, model, active)
-            if application not in parts.pool.applications:
-                raise CallError(
-                    Outcome.NOT_FOUND, f"application: {application!r} was deleted meanwhile"
-                )
+            before = await self._activated_at_s(parts, model)
+            _require_wanted(parts, model)
             now_s = self._clocks.wall_s()
             row = ModelRow(
                 pool=parts.pool.name,
@@ -94,7 +97,7 @@ class ModelKeeper:
                 is_active=verdict.is_active,
                 artefact=publication.artefact,
                 reason=verdict.reason,
-                activated_at_s=now_s if verdict.is_active else None,
+                activated_at_s=now_s if verdict.is_active else before,
             )
             await self._write(row)
             if verdict.is_active:
@@ -121,6 +124,7 @@ class ModelKeeper:
                 artefacts.from_bytes, row.artefact, application=application
             )
             active = await self._active(parts, application)
+            _require_wanted(parts, model)
             reason = "activated by a call"
             row = replace(row, is_active=True, reason=reason, activated_at_s=self._clocks.wall_s())
             await self._write(row)
@@ -196,6 +200,11 @@ class ModelKeeper:
         rows = await self._rows(parts, application)
         return next((row for row in rows if row.is_active), None)
 
+    async def _activated_at_s(self, parts: "PoolParts", model: TrainedModel) -> float | None:
+        """When a model was active for the last time, where it is stored already; None: never."""
+        rows = await self._rows(parts, model.application)
+        return next((row.activated_at_s for row in rows if row.version == model.version), None)
+
     async def _find(self, parts: "PoolParts", application: str, version: str) -> ModelRow:
         if len(version) < _MIN_VERSION_CHARS:
             raise InvalidValueError(
@@ -224,7 +233,9 @@ class ModelKeeper:
             model=model,
             active=parts.predictor.models.get(publication.application) if active else None,
             active_since_s=active.published_at_s if active else 0.0,
-            held_out={item.run_id: item for item in publication.held_out if item.run_id},
+            held_out={
+                (item.run_id, item.cost_kvtt): item for item in publication.held_out if item.run_id
+            },
         )
         if publication.activation is Activation.UNLESS_WORSE:
             await self._collect(parts, publication.application, evidence)
@@ -287,3 +298,17 @@ class ModelKeeper:
             version_before="" if before is None else before.version,
             caller=caller,
         )
+
+
+def _require_wanted(parts: "PoolParts", model: TrainedModel) -> None:
+    """Check, right before a model is written, what may have changed while it was judged.
+
+    Raises:
+        CallError: its application is gone, or lets out no prompts of the kind that it is made of.
+    """
+    declared = parts.pool.applications.get(model.application)
+    if declared is None:
+        raise CallError(
+            Outcome.NOT_FOUND, f"application: {model.application!r} was deleted meanwhile"
+        )
+    require_model_allowed(declared, model.featuriser.vocabulary)

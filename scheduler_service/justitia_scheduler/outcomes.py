@@ -20,6 +20,7 @@ class Outcome(StrEnum):
 
     INVALID = "invalid"  # a field's value; nothing changed
     NOT_FOUND = "not_found"
+    PRECONDITION = "precondition"  # what is declared forbids it
     CONFLICT = "conflict"  # the id belongs to something with other facts
     EXHAUSTED = "exhausted"  # a limit is reached; later may work
     REPLACED = "replaced"  # a newer session of the same engine took over
@@ -30,6 +31,7 @@ class Outcome(StrEnum):
 STATUS: Final[Mapping[Outcome, grpc.StatusCode]] = {
     Outcome.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
     Outcome.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Outcome.PRECONDITION: grpc.StatusCode.FAILED_PRECONDITION,
     Outcome.CONFLICT: grpc.StatusCode.ALREADY_EXISTS,
     Outcome.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Outcome.REPLACED: grpc.StatusCode.ABORTED,

@@ -1,7 +1,7 @@
 """What of a pool changed since the journal last asked: names of things, never their values."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from justitia.core.virtual_time import Flow
@@ -31,7 +31,8 @@ class PoolChanges:
     ``decided``: runs that were opened, tagged anew or ended; callers wait for these to be durable,
     so each transaction takes all of them. ``progressed``: runs of which only the account moved, or
     that a new weight reached; they are many and nobody waits, so a transaction takes a page.
-    ``samples`` and ``forgotten`` are nowhere else, so they stay until a commit has worked.
+    ``samples``, ``forgotten`` and ``blanked`` are nowhere else, so they stay until a commit has
+    worked.
     """
 
     decided: dict[str, None] = field(default_factory=dict)
@@ -42,8 +43,11 @@ class PoolChanges:
     flows: list[Flow] = field(default_factory=list)
     samples: list[SampleRow] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    blanked: list[str] = field(default_factory=list)
     is_pool_dirty: bool = True
     is_ladder_dirty: bool = False
+    #: The rows that rows of ``samples`` replace, by the id of the latter.
+    _copied_from: dict[int, SampleRow] = field(default_factory=dict)
     #: Applications whose runs taught something inside runs (rule K2), or that are gone.
     lessons: dict[str, None] = field(default_factory=dict)
 
@@ -75,8 +79,19 @@ class PoolChanges:
         self.applications[name] = None
         if is_gone:
             self.forgotten.append(name)
-            self.samples = [row for row in self.samples if row.application != name]
+            self._keep([row for row in self.samples if row.application != name])
             self.is_ladder_dirty = True
+
+    def blank(self, name: str) -> None:
+        """An application's prompts are to be kept no more: of samples written, under way, waiting.
+
+        What a commit has under way is written with its prompt and loses it in the next one.
+        """
+        self.blanked.append(name)
+        for place, row in enumerate(self.samples):
+            if row.application == name and row.prompt_text:
+                self.samples[place] = copy = replace(row, prompt_text="")
+                self._copied_from[id(copy)] = row
 
     def sample(self, row: SampleRow) -> None:
         """A finished run is to be recorded."""
@@ -114,8 +129,19 @@ class PoolChanges:
         self.is_ladder_dirty = False
         return taken
 
-    def written(self, transaction: Transaction, forgotten: Iterable[str]) -> None:
-        """The store has taken these samples, and dropped these applications of this pool."""
+    def written(
+        self, transaction: Transaction, *, forgotten: Sequence[str], blanked: Sequence[str]
+    ) -> None:
+        """The store has taken these samples, dropped these applications and blanked those."""
         done = {id(row) for row in transaction.samples}
-        self.samples = [row for row in self.samples if id(row) not in done]
-        del self.forgotten[: len(list(forgotten))]
+        self._keep([row for row in self.samples if not self._ids(row) & done])
+        del self.forgotten[: len(forgotten)]
+        del self.blanked[: len(blanked)]
+
+    def _keep(self, samples: list[SampleRow]) -> None:
+        self.samples = samples
+        left = {id(row) for row in samples}
+        self._copied_from = {key: row for key, row in self._copied_from.items() if key in left}
+
+    def _ids(self, row: SampleRow) -> set[int]:
+        return {id(row), id(self._copied_from.get(id(row), row))}

@@ -15,6 +15,7 @@ from justitia.core.errors import UnknownRunError
 from justitia.core.fairness import FairRatio
 from justitia.core.runs import EndedRun, RunState, RunView
 from justitia_scheduler.bounds import DelayBound
+from justitia_scheduler.prompt_use import privacy_of
 from justitia_scheduler.run_facts import EndedFacts, Ending, EndReason, RunFacts
 from justitia_scheduler.store import SampleRow
 
@@ -157,8 +158,11 @@ class PoolEndings:
             self._pool.changes.sample(self._sample(ended, facts))
 
     def _sample(self, ended: EndedRun, facts: RunFacts) -> SampleRow:
-        # What is declared now counts, not what was when the prompt came.
-        is_allowed = self._pool.application(ended.application).privacy is facts.prompt_privacy
+        # What is declared now counts too, not only what was when the prompt came.
+        kind = facts.prompt_privacy
+        is_allowed = privacy_of(facts, self._pool.application) is kind
+        # Hashed words are no text, and teach nothing among samples that are.
+        is_allowed = is_allowed and self._pool.application(ended.application).privacy is kind
         return SampleRow(
             pool=self._pool.name,
             application=ended.application,

@@ -243,6 +243,7 @@ class PoolEngines:
             self._note_finished(inference)
         for run in report.runs:
             self._note_first_report(run, now_s)
+        pool.core.note_lost(facts.lost)
         ratios = pool.core.report(report, now_s=now_s)
         pool.endings.bound.note_delivery(useful, now_s)
         pool.learning.look(run.run_id for run in report.runs)

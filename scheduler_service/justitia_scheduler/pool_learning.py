@@ -18,11 +18,15 @@ class PoolLearning:
         self._learner = Learner()
 
     def look(self, run_ids: Iterable[str]) -> None:
-        """Look at the runs of a report that the core has taken."""
+        """Look at the runs of a report that the core has taken.
+
+        A moved F goes into the next commit: after a crash the journal's F is the one that counts.
+        """
         if not self._pool.options.is_learning:
             return
         metrics = self._pool.metrics
         for view in self._pool.core.relearn(run_ids, self._learner):
+            self._pool.changes.decide(view.run_id)
             self._pool.note_moved(view.run_id)
             label = self._pool.label(view.application)
             if label is not None:

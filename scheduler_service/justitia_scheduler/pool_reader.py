@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from justitia.core.pool import Pool
+from justitia.core.privacy import Privacy
 from justitia.core.snapshot import PoolSnapshot, RunRecord
 from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks
 from justitia.core.virtual_time import Flow, FluidState
@@ -98,6 +99,7 @@ class PoolReader:
             max(0, int(body.get("learned_kvtt", 0))),
         )
         facts = RunFacts(str(body["requested"]), arrived_wall_s, clocks.monotonic_s())
+        facts.privacy = Privacy(body.get("privacy", Privacy.TEXT))
         facts.client_kvtt = body["client_kvtt"]
         facts.ends_when_idle = bool(body["ends_when_idle"])
         facts.counters = {

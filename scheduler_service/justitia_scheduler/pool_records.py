@@ -74,9 +74,10 @@ class PoolRecords:
 
     def written(self, transaction: Transaction) -> None:
         """Let go of what the store has taken now."""
-        name = self._pool.name
-        forgotten = [gone for pool, gone in transaction.forgotten if pool == name]
-        self._pool.changes.written(transaction, forgotten)
+        ours = self._pool.name
+        forgotten = [name for pool, name in transaction.forgotten if pool == ours]
+        blanked = [name for pool, name in transaction.blanked if pool == ours]
+        self._pool.changes.written(transaction, forgotten=forgotten, blanked=blanked)
 
     async def _put(self, taken: TakenChanges, into: Transaction) -> None:
         """Add records, a slice at a time.
@@ -87,6 +88,7 @@ class PoolRecords:
         """
         pool = self._pool
         into.samples.extend(pool.changes.samples)
+        into.blanked.extend((pool.name, name) for name in pool.changes.blanked)
         into.forgotten.extend((pool.name, name) for name in pool.changes.forgotten)
         for run_id in taken.runs:
             if run_id not in pool.facts:
@@ -170,6 +172,7 @@ class PoolRecords:
             "finish": view.finish,
             "estimate": _estimate_record(view.estimate),
             "arrived_wall_s": facts.arrived_wall_s,
+            "privacy": facts.privacy,
             "prompt_length": view.prompt_length,
             "client_kvtt": facts.client_kvtt,
             "useful_kvtt": view.useful_kvtt,

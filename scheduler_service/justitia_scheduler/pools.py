@@ -13,6 +13,7 @@ import structlog
 from justitia.core.errors import RunExistsError
 from justitia.core.estimates import Source
 from justitia.core.pool import Clock, Pool
+from justitia.core.privacy import Privacy, strictest
 from justitia.core.runs import RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
 from justitia_scheduler.applications import Application, Track
@@ -27,6 +28,7 @@ from justitia_scheduler.pool_endings import PoolEndings
 from justitia_scheduler.pool_estimates import PoolEstimates, Predicted
 from justitia_scheduler.pool_learning import PoolLearning
 from justitia_scheduler.pool_objectives import PoolObjectives
+from justitia_scheduler.prompt_use import privacy_of
 from justitia_scheduler.run_facts import (
     EndedRuns,
     RunFacts,
@@ -168,10 +170,22 @@ class PoolService:
         """Whether a model may look at the prompt, and could say something new."""
         if order.client_kvtt is not None:
             return False
-        if not order.prompt_for(self.application(order.application).privacy):
+        if not self.usable_prompt(order):
             return False
         is_open = order.run_id in self.core
         return not is_open or self._is_provisional(order.run_id)
+
+    def usable_prompt(self, order: RunOrder) -> str:
+        """What of an order's prompt may be looked at: as far as all its applications allow."""
+        return order.prompt_for(self._privacy(order))
+
+    def _privacy(self, order: RunOrder) -> Privacy:
+        facts = self.facts.get(order.run_id)
+        if facts is not None:
+            return privacy_of(facts, self.application, named=order.application)
+        requested = self.application(order.application)
+        served = self.application(self._default.name) if self._is_full(requested) else requested
+        return strictest(requested.privacy, served.privacy)
 
     def start_run(
         self, order: RunOrder, prediction: Predicted | None = None, *, age_s: float = 0.0
@@ -207,7 +221,7 @@ class PoolService:
         self.next_sequence = view.sequence + 1
         self.open_facts(view, RunFacts(order.application, self.clocks.wall_s() - age_s, now_s))
         self.facts[order.run_id].ends_when_idle = order.ends_when_idle
-        self._note_order(order, served)
+        self._note_order(order)
         self.metrics.count(self.metrics.started, self.name, served.name)
         self.metrics.count(self.metrics.estimates, self.name, served.name, estimate.source)
         return view
@@ -235,12 +249,14 @@ class PoolService:
                     " declare it with `justitia apply`",
                 )
             self.metrics.count(self.metrics.unknown_applications, self.name)
-        limit = served.max_concurrent_runs
-        track = self.tracks.get(served.name)
-        if limit and track is not None and track.num_open >= limit:
+        if self._is_full(served):
             self.metrics.count(self.metrics.over_limit, self.name)
             return self.application(self._default.name)
         return served
+
+    def _is_full(self, application: Application) -> bool:
+        limit = application.max_concurrent_runs
+        return bool(limit) and self.track(application.name).num_open >= limit
 
     def _repeat(self, order: RunOrder, prediction: Predicted | None) -> RunView:
         facts = self.facts[order.run_id]
@@ -256,7 +272,7 @@ class PoolService:
                 f"cost_kvtt: run {order.run_id!r} is open with {declared!r}, not {cost_kvtt!r}"
             )
         view = self.core.run(order.run_id)
-        self._note_order(order, self.application(view.application))
+        self._note_order(order)
         if cost_kvtt is None and (prediction is None or not self._is_provisional(order.run_id)):
             return view
         estimate = self.estimates.estimate(self.application(view.application), order, prediction)
@@ -270,13 +286,14 @@ class PoolService:
     def _is_provisional(self, run_id: str) -> bool:
         return self.core.run(run_id).estimate.source not in (Source.CLIENT, Source.MODEL)
 
-    def _note_order(self, order: RunOrder, served: Application) -> None:
+    def _note_order(self, order: RunOrder) -> None:
         """Keep what a client added: its declared cost, and the prompt where that is allowed."""
         facts = self.facts[order.run_id]
+        facts.privacy = self._privacy(order)
         facts.client_kvtt = (
             order.client_kvtt if order.client_kvtt is not None else facts.client_kvtt
         )
-        prompt = order.prompt_for(served.privacy)
+        prompt = order.prompt_for(facts.privacy)
         if facts.prompt_text or not prompt:
             return
         size = len(prompt.encode())
@@ -285,7 +302,7 @@ class PoolService:
             return
         self.held_prompt_bytes += size
         facts.prompt_text, facts.prompt_bytes = prompt, size
-        facts.prompt_privacy = served.privacy
+        facts.prompt_privacy = facts.privacy
 
     # -- views -------------------------------------------------------------------------------------
 

@@ -99,6 +99,8 @@ class RunFacts:
     prompt_bytes: int = 0
     #: Under which setting ``prompt_text`` was kept: it is text, or hashed words.
     prompt_privacy: Privacy = Privacy.NONE
+    #: The strictest of what its applications have allowed when it was opened and told of again.
+    privacy: Privacy = Privacy.TEXT
     last_end_s: float | None = None
     num_aborted: int = 0
     ends_when_idle: bool = False

@@ -270,7 +270,7 @@ class SchedulerService:
             before_s = self.clocks.monotonic_s()
             prediction = await parts.predictor.predict_within(
                 order.application,
-                order.prompt_for(pool.application(order.application).privacy),
+                pool.usable_prompt(order),
                 deadline_s=self.options.prediction_deadline_s,
             )
             metrics.observe(metrics.predictions, value=self.clocks.monotonic_s() - before_s)

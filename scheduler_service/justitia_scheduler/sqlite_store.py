@@ -36,6 +36,7 @@ MAX_SAMPLES_PER_APPLICATION: Final = 20_000
 MAX_SAMPLE_BYTES: Final = 1 << 30
 _PRUNE_EVERY_SAMPLES: Final = 1000
 _PRUNE_EVERY_CHARS: Final = 64 << 20
+_BLANK: Final = "UPDATE samples SET prompt_text = '' WHERE pool = ? AND application = ?"
 
 
 class SqliteStore:
@@ -81,7 +82,10 @@ class SqliteStore:
                     f"DELETE FROM {table} WHERE pool = ? AND application = ?",  # noqa: S608
                     transaction.forgotten,
                 )
-            self._add_samples(connection, transaction.samples)
+            connection.executemany(_BLANK, transaction.blanked)
+            num_pruned = self._add_samples(connection, transaction.samples)
+        if transaction.forgotten or transaction.blanked or num_pruned:
+            self._scrub()
 
     def samples(
         self, pool: str, application: str, *, after: int, limit: int
@@ -132,10 +136,7 @@ class SqliteStore:
         """Delete prompts and models of an application, or raise ``WriteError``."""
         ours = "pool = ? AND application = ?"
         with self._writing() as connection:
-            connection.execute(
-                f"UPDATE samples SET prompt_text = '' WHERE {ours}",  # noqa: S608
-                (pool, application),
-            )
+            connection.execute(_BLANK, (pool, application))
             for table in ("models", "verdicts"):
                 connection.execute(
                     f"DELETE FROM {table} WHERE {ours}",  # noqa: S608
@@ -211,7 +212,8 @@ class SqliteStore:
                 raise
             raise WriteError(f"journal {self._path or 'in memory'}: {error}") from error
 
-    def _add_samples(self, connection: sqlite3.Connection, samples: list[SampleRow]) -> None:
+    def _add_samples(self, connection: sqlite3.Connection, samples: list[SampleRow]) -> int:
+        """Add samples and keep them within their limits; returns how many went for that."""
         connection.executemany(
             f"INSERT INTO samples ({SAMPLE_COLUMNS}) VALUES (?,?,?,?,?,?,?)",  # noqa: S608
             [sample_values(sample) for sample in samples],
@@ -219,9 +221,10 @@ class SqliteStore:
         self._num_unpruned += len(samples)
         self._num_unpruned_chars += sum(len(sample.prompt_text) for sample in samples)
         is_due = self._num_unpruned_chars >= _PRUNE_EVERY_CHARS
-        if is_due or self._num_unpruned >= _PRUNE_EVERY_SAMPLES:
-            self._num_unpruned = self._num_unpruned_chars = 0
-            _prune(connection)
+        if not is_due and self._num_unpruned < _PRUNE_EVERY_SAMPLES:
+            return 0
+        self._num_unpruned = self._num_unpruned_chars = 0
+        return _prune(connection)
 
 
 def _prune_models(connection: sqlite3.Connection, name: tuple[str, str], keep: int) -> None:
@@ -242,8 +245,9 @@ def _prune_models(connection: sqlite3.Connection, name: tuple[str, str], keep: i
     )
 
 
-def _prune(connection: sqlite3.Connection) -> None:
-    """Drop the oldest samples until number and bytes are within their limits."""
+def _prune(connection: sqlite3.Connection) -> int:
+    """Drop the oldest samples until number and bytes are within their limits; returns how many."""
+    before = connection.total_changes
     connection.execute(
         "DELETE FROM samples WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER"
         " (PARTITION BY pool, application ORDER BY id DESC) AS place FROM samples)"
@@ -257,7 +261,8 @@ def _prune(connection: sqlite3.Connection) -> None:
         oldest = "SELECT id FROM samples ORDER BY id LIMIT (SELECT count(*) / 8 FROM samples)"
         dropped = connection.execute(f"DELETE FROM samples WHERE id IN ({oldest})")  # noqa: S608
         if not dropped.rowcount:
-            return
+            break
+    return connection.total_changes - before
 
 
 def _sample_bytes(connection: sqlite3.Connection) -> int:

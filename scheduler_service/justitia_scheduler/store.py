@@ -67,19 +67,20 @@ class Transaction:
     """Changes that become durable together.
 
     ``replaces_all``: ``puts`` is the whole state and everything else of it goes (samples and models
-    stay). ``forgotten`` are (pool, application) whose samples and models go.
+    stay). ``forgotten`` are (pool, application) whose samples and models go; ``blanked`` are those
+    whose stored samples lose their prompts.
     """
 
     puts: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     deletes: list[Key] = field(default_factory=list)
     samples: list[SampleRow] = field(default_factory=list)
     forgotten: list[tuple[str, str]] = field(default_factory=list)
+    blanked: list[tuple[str, str]] = field(default_factory=list)
     replaces_all: bool = False
 
     def __bool__(self) -> bool:
-        return bool(
-            self.puts or self.deletes or self.samples or self.forgotten or self.replaces_all
-        )
+        gone = self.deletes or self.forgotten or self.blanked
+        return bool(self.puts or self.samples or gone or self.replaces_all)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

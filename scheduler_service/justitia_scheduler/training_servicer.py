@@ -5,8 +5,10 @@ from typing import Final, TypeAlias
 
 from justitia.api.v1 import training_pb2, training_pb2_grpc
 from justitia.core.errors import InvalidValueError
-from justitia.core.estimates import is_usable_cost
 from justitia.core.limits import MAX_ARTEFACT_BYTES
+from justitia.core.units import MAX_COST_KVTT
+from justitia.predictor.artefact_checks import MAX_RANGE_FACTOR
+from justitia.predictor.model import MIN_COST_KVTT
 from justitia_scheduler import convert
 from justitia_scheduler.answering import Context, answered, streamed
 from justitia_scheduler.limits import MAX_HELD_OUT, require_id
@@ -18,6 +20,12 @@ from justitia_scheduler.store import ModelRow
 
 #: Samples of one read: at most 1 MiB of prompt each.
 _PAGE: Final = 50
+
+#: What training learns from, and what a model can say: quotients of these stay finite.
+_HELD_OUT_RANGES: Final = {
+    "cost_kvtt": (MIN_COST_KVTT, MAX_COST_KVTT),
+    "predicted_kvtt": (MIN_COST_KVTT / MAX_RANGE_FACTOR, MAX_COST_KVTT * MAX_RANGE_FACTOR),
+}
 
 OfApplication: TypeAlias = (
     training_pb2.PublishModelRequest
@@ -154,9 +162,10 @@ def _held_out(runs: Sequence[training_pb2.HeldOutRun]) -> list[HeldOut]:
     if len(runs) > MAX_HELD_OUT:
         raise InvalidValueError("held_out", f"must have at most {MAX_HELD_OUT}, got {len(runs)}")
     for index, run in enumerate(runs):
-        for name in ("cost_kvtt", "predicted_kvtt"):
-            if not is_usable_cost(value := getattr(run, name)):
+        for name, (lowest, highest) in _HELD_OUT_RANGES.items():
+            if not lowest <= (value := getattr(run, name)) <= highest:  # also for NaN
                 raise InvalidValueError(
-                    f"held_out[{index}].{name}", f"must be finite and > 0, got {value!r}"
+                    f"held_out[{index}].{name}",
+                    f"must be from {lowest:g} to {highest:g}, got {value!r}",
                 )
     return [convert.held_out_from(run) for run in runs]

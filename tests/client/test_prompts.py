@@ -1,11 +1,12 @@
 """What of a prompt leaves the client."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from justitia.client.prompts import PromptPolicy, hash_prompt
 from justitia.core.privacy import Privacy
+from justitia.predictor.features import excerpt_of
 
 KEY, OTHER_KEY = b"a key of enough bytes", b"another key of that sort"
 
@@ -34,9 +35,29 @@ def test_lines_questions_and_the_length_of_long_prompts_stay():
     prompt = "One? Two?\nThree\n" + "word " * 5000 + "\nlast"
     hashed = hash_prompt(prompt, KEY)
     assert len(hashed) == len(prompt)
-    assert hashed.count("?") <= prompt.count("?")
+    assert hashed.count("?") == prompt.count("?")
     assert "word" not in hashed
     assert hash_prompt("a?\n\nb", KEY).count("\n") == 2
+
+
+@given(st.text(alphabet="ab ?\n", min_size=1, max_size=100), st.text("a?\n", max_size=100))
+@settings(max_examples=20, deadline=None)
+def test_what_a_predictor_reads_has_as_many_lines_and_questions_as_the_prompt(part, end):
+    prompt = part * (8193 // len(part) + 1) + end
+    read, hashed = excerpt_of(prompt), excerpt_of(hash_prompt(prompt, KEY))
+    for mark in "?\n":
+        assert hashed.count(mark) == read.count(mark)
+
+
+@pytest.mark.parametrize("prompt", ["a " * 5000, "a " * 4000, "\u4e00" * 3000])
+def test_no_cut_leaves_a_part_of_a_word(prompt):
+    hashed = hash_prompt(prompt, KEY)
+    assert set(hashed.split()) == set(excerpt_of(hashed).split())
+    assert {len(word) for word in hashed.split()} == {5}
+
+
+def test_a_policy_shows_its_key_to_nobody():
+    assert "enough" not in repr(PromptPolicy(privacy=Privacy.HASHED, key=KEY))
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"x" * 65])

@@ -1,5 +1,6 @@
 """The decision whether a published model becomes the active one, without any service."""
 
+import math
 import random
 
 import pytest
@@ -75,6 +76,23 @@ def test_a_constant_difference_needs_no_spread_to_be_seen():
     for _ in range(MIN_RUNS):
         comparison.add(3.0, 2.0, 1.0)
     assert comparison.is_lost
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_lost"), [(1 + 1e-9, False), (1.0099, False), (1.0102, True)], ids=str
+)
+def test_a_difference_that_no_order_notices_decides_nothing(factor, is_lost):
+    """One hundredth of the logarithm: about 1 % of the cost."""
+    comparison = Comparison()
+    for _ in range(MIN_RUNS):
+        comparison.add(factor, 1.0, 1.0)
+    assert comparison.is_lost == is_lost
+
+
+def test_a_perfect_model_of_an_application_whose_runs_all_cost_the_same_is_activated():
+    pairs = [(math.exp(math.log(cost)), cost) for cost in [4711.0] * 20]
+    assert all(predicted != cost for predicted, cost in pairs), "rounding only"
+    assert judge(held_out_mean=against_the_mean(pairs)).is_active
 
 
 def test_a_model_that_knows_nothing_is_no_better_than_the_mean():

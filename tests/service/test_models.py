@@ -144,11 +144,22 @@ async def test_the_first_model_must_not_be_worse_than_the_mean(bench):
     assert predicting(bench) is None
 
 
-async def test_without_text_what_training_reports_decides(bench):
-    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+async def test_without_recorded_text_what_training_reports_decides(bench):
+    await bench.declare("chat")
     answer = await publish(bench, BAD, held_out=held_out_of(BAD, record(bench)[:0] or ROWS))
     assert not answer.is_active
     assert "that training held out" in answer.reason
+
+
+async def test_held_out_runs_of_another_origin_with_a_known_id_are_no_evidence(bench):
+    """Ids come from clients and from recordings: an equal one with another cost is another run."""
+    await bench.declare("chat")
+    await publish(bench, ROUGH)
+    rows = record(bench)
+    foreign = [replace(row, cost_kvtt=row.cost_kvtt + 1) for row in rows]
+    answer = await publish(bench, GOOD, held_out=held_out_of(GOOD, foreign))
+    assert answer.is_active
+    assert "not worse than the mean of finished runs" in answer.reason
 
 
 ROWS = [
@@ -184,6 +195,10 @@ async def test_a_publisher_may_insist(bench):
         ({"held_out": [{"cost_kvtt": 1}]}, "held_out[0].predicted_kvtt"),
         ({"held_out": [{"cost_kvtt": float("nan"), "predicted_kvtt": 1}]}, "held_out[0].cost"),
         ({"held_out": [{"cost_kvtt": 1, "predicted_kvtt": float("inf")}]}, "held_out[0].pred"),
+        ({"held_out": [{"cost_kvtt": 1e300, "predicted_kvtt": 5e-324}]}, "held_out[0].cost"),
+        ({"held_out": [{"cost_kvtt": 9e-4, "predicted_kvtt": 1}]}, "held_out[0].cost"),
+        ({"held_out": [{"cost_kvtt": 1, "predicted_kvtt": 5e-324}]}, "held_out[0].predicted"),
+        ({"held_out": [{"cost_kvtt": 1, "predicted_kvtt": 1e300}]}, "held_out[0].predicted"),
         ({"held_out": [{}] * 20_001}, "held_out: must have at most 20000"),
     ],
 )
@@ -234,6 +249,34 @@ async def test_numbers_that_the_api_cannot_say_are_refused_with_the_model(bench)
     assert [model.version for model in await listed(bench)] == [GOOD.version]
 
 
+async def test_publishing_the_active_model_again_changes_nothing(bench, finished):
+    bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
+    await bench.declare("chat")
+    first = await publish(bench, GOOD)
+    engine = bench.engine()
+    await engine.join()
+    await run_to_end(bench, engine, finished, "wrong", 2000, prompt_text="word")
+    before = await status(bench)
+    assert before.model_judged_runs == 1
+    bench.clock.advance(60)
+    for activation in (training_pb2.ACTIVATION_UNLESS_WORSE, training_pb2.ACTIVATION_ALWAYS):
+        assert await publish(bench, GOOD, activation=activation) == first
+    assert list(await listed(bench)) == [first]
+    assert await status(bench) == before
+    assert predicting(bench) == GOOD.version
+
+
+async def test_a_model_that_is_published_again_and_only_stored_keeps_when_it_was_active(bench):
+    await bench.declare("chat")
+    first = await publish(bench, GOOD)
+    await publish(bench, BAD)
+    bench.clock.advance(60)
+    again = await publish(bench, GOOD, activation=training_pb2.ACTIVATION_NEVER)
+    assert (again.is_active, again.activated_at) == (False, first.activated_at)
+    stored = {model.version: model for model in await listed(bench)}
+    assert stored[GOOD.version].activated_at == first.activated_at
+
+
 # -- going back ------------------------------------------------------------------------------------
 
 
@@ -280,6 +323,35 @@ async def test_without_a_model_estimates_come_from_runs_until_one_is_activated(
     assert (await activate(bench, GOOD.version)).is_active
     assert predicting(bench) == GOOD.version
     await close_service(bench)
+
+
+async def test_an_application_deleted_while_its_model_is_activated_gets_none(bench, monkeypatch):
+    await bench.declare("chat")
+    await publish(bench, GOOD)
+    keeper = bench.service.models
+
+    async def delete(*_):
+        await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
+
+    monkeypatch.setattr(keeper, "_active", delete)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await activate(bench, GOOD.version)
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
+    assert (predicting(bench), list(await listed(bench))) == (None, [])
+
+
+async def test_a_stored_model_made_of_text_is_not_activated_where_there_is_none(bench):
+    await bench.declare("chat")
+    await publish(bench, GOOD, activation=training_pb2.ACTIVATION_NEVER)
+    (row,) = await bench.service.models.stored("default", "chat", has_artefacts=True)
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
+    assert not list(await listed(bench))
+    store = bench.service.store()
+    await bench.service.journal.call(store.put_model, row, keep=5)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await activate(bench, GOOD.version)
+    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert predicting(bench) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from justitia.core.privacy import Privacy
 from justitia.predictor import artefact
 from justitia.testing.models import handmade_model
 from justitia_scheduler import sqlite_store
+from justitia_scheduler.limits import require_hashed
 from justitia_scheduler.sample_retention import SampleRetention
 from justitia_scheduler.sqlite_store import SqliteStore
 from justitia_scheduler.store import SampleRow, Transaction
@@ -130,7 +131,8 @@ async def test_no_prompt_text_is_kept_told_or_logged_unless_it_is_allowed(
     for number, sent in enumerate(Privacy):
         prompts = PromptPolicy(privacy=sent, key=KEY)
         await run_with(bench, prompts, f"r{number}", finished, engine)
-    await publish_and_judge(bench)
+    if privacy is Privacy.TEXT:
+        await publish_and_judge(bench)
     await bench.service.journal.committed()
     samples = await exported(bench)
     told = b"".join(m.SerializeToString() for m in [*engine.directives, *samples])
@@ -153,13 +155,29 @@ async def publish_and_judge(bench):
     await bench.training.PublishModel(request)
 
 
-async def test_text_in_place_of_hashed_words_is_refused_and_not_repeated(bench):
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROMPT,
+        f"the {SECRET} has a rare disease please help him",
+        f"abcde {SECRET} abcde",
+        "abcde 4711 abcde",
+        "abcde john abcde",
+    ],
+)
+async def test_text_in_place_of_hashed_words_is_refused_and_not_repeated(bench, text):
     await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await bench.start("r1", "chat", hashed_prompt=PROMPT)
+        await bench.start("r1", "chat", hashed_prompt=text)
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "hashed_prompt" in error.value.details()
     assert SECRET not in error.value.details()
+
+
+@pytest.mark.parametrize("prompt", ["", "a?\n\nb", "one two? " * 3000, "\u4e00" * 3000])
+def test_what_a_client_hashes_is_taken_for_hashed_words(prompt):
+    hashed = PromptPolicy(privacy=Privacy.HASHED, key=KEY).fields(prompt)["hashed_prompt"]
+    assert require_hashed("hashed_prompt", hashed) == hashed
 
 
 async def test_a_withheld_prompt_is_still_estimated_by_its_length(bench):
@@ -203,6 +221,137 @@ async def test_a_stricter_setting_deletes_what_was_kept_before(on_disk, finished
     assert not has_left_a_trace(folder)
 
 
+async def finish(bench, engine, finished, run_id):
+    await engine.report({"run_id": run_id, "useful_kvtt": 1}, finished=[finished(run_id)])
+    await bench.until(lambda: bench.pool.core.run(run_id).num_finished)
+    await bench.end_after_grace(run_id)
+
+
+STRICT = [(Privacy.TEXT, Privacy.NONE), (Privacy.NONE, Privacy.TEXT)]
+
+
+@pytest.mark.parametrize(("requested", "served"), [*STRICT, (Privacy.HASHED, Privacy.TEXT)])
+async def test_over_the_limit_the_stricter_of_both_applications_counts(
+    bench, finished, requested, served
+):
+    await bench.declare("chat", privacy=PRIVACY_CODES[requested], max_concurrent_runs=1)
+    await bench.declare("default", privacy=PRIVACY_CODES[served])
+    engine = bench.engine()
+    await engine.join()
+    await bench.start("first", "chat")
+    await bench.start("over", "chat", prompt_text=PROMPT)
+    await bench.start("over", "chat", prompt_text=PROMPT)
+    assert bench.pool.core.run("over").application == "default"
+    assert not bench.pool.facts["over"].prompt_text
+    await finish(bench, engine, finished, "over")
+    assert [s.prompt_text for s in await exported(bench)] == [""]
+
+
+async def test_over_the_limit_a_later_stricter_setting_still_counts(bench, finished):
+    await bench.declare("chat", max_concurrent_runs=1)
+    engine = bench.engine()
+    await engine.join()
+    await bench.declare("default")
+    await bench.start("first", "chat")
+    await bench.start("over", "chat", prompt_text=PROMPT)
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    await finish(bench, engine, finished, "over")
+    assert [s.prompt_text for s in await exported(bench)] == [""]
+
+
+async def test_a_repeat_keeps_no_prompt_of_an_application_that_is_gone(bench):
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    await bench.start("r1", "chat")
+    await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
+    await bench.start("r1", "chat", prompt_text=PROMPT)
+    assert not bench.pool.facts["r1"].prompt_text
+
+
+async def test_after_a_restart_a_repeat_keeps_no_prompt_of_an_application_that_is_gone(
+    tmp_path, open_service, close_service
+):
+    bench = await open_service(tmp_path / "journal.db")
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    await bench.start("r1", "chat")
+    await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
+    await close_service(bench)
+    bench = await open_service(tmp_path / "journal.db", clock=bench.clock)
+    await bench.start("r1", "chat", prompt_text=PROMPT)
+    assert not bench.pool.facts["r1"].prompt_text
+    await close_service(bench)
+
+
+async def test_a_run_that_gets_its_name_later_keeps_no_more_than_that_name_allows(bench):
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    await bench.start("r1")
+    await bench.start("r1", "chat", prompt_text=PROMPT)
+    assert not bench.pool.facts["r1"].prompt_text
+
+
+@pytest.fixture
+async def sick(bench, monkeypatch):
+    """The bench's store refuses to commit; returns the method that would do it."""
+    store = bench.service.store()
+    commit = store.commit
+
+    def refuse(_):
+        raise sqlite_store.WriteError("disk full")
+
+    await bench.declare("chat")
+    monkeypatch.setattr(store, "commit", refuse)
+    row = sample(prompt_text=PROMPT)
+    bench.pool.changes.samples.extend([row, sample("other", prompt_text="kept")])
+    await bench.until(lambda: not bench.service.journal.is_healthy)
+    yield commit
+    assert row.prompt_text == PROMPT
+
+
+async def test_samples_that_wait_for_a_sick_disk_lose_their_prompts_too(bench, sick, monkeypatch):
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    assert [row.prompt_text for row in bench.pool.changes.samples] == ["", "kept"]
+    monkeypatch.setattr(bench.service.store(), "commit", sick)
+    await bench.service.journal.flush()
+    assert [s.prompt_text for s in await exported(bench)] == ["", "kept"]
+
+
+async def test_samples_of_a_commit_under_way_lose_their_prompts_and_come_once(
+    bench, sick, monkeypatch
+):
+    under_way = await bench.service.everything()
+    await bench.declare("chat", privacy=admin_pb2.PRIVACY_NONE)
+    await bench.service.journal.call(sick, under_way)
+    bench.service.written(under_way)
+    monkeypatch.setattr(bench.service.store(), "commit", sick)
+    await bench.service.journal.flush()
+    assert [s.prompt_text for s in await exported(bench)] == ["", "kept"]
+
+
+@pytest.mark.parametrize("privacy", [Privacy.NONE, Privacy.HASHED])
+async def test_a_model_made_of_words_is_refused_where_there_is_no_text(bench, privacy):
+    await bench.declare("chat", privacy=PRIVACY_CODES[privacy])
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await publish_and_judge(bench)
+    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "privacy" in error.value.details()
+    assert not list((await bench.training.ListModels(training_pb2.ListModelsRequest())).models)
+
+
+async def test_a_switch_while_a_model_is_judged_refuses_it(bench, monkeypatch):
+    await bench.declare("chat")
+    keeper, judge = bench.service.models, bench.service.models._judge
+
+    async def switch_and_judge(parts, *args):
+        chat = parts.pool.applications["chat"]
+        parts.pool.apply_application(replace(chat, privacy=Privacy.NONE))
+        return await judge(parts, *args)
+
+    monkeypatch.setattr(keeper, "_judge", switch_and_judge)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await publish_and_judge(bench)
+    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "chat" not in bench.service.parts("default").predictor.models
+
+
 async def test_what_cannot_be_deleted_refuses_the_stricter_setting(bench, monkeypatch):
     await bench.declare("chat")
 
@@ -228,6 +377,27 @@ def test_deleted_prompts_are_overwritten_in_the_file(tmp_path):
     with sqlite3.connect(tmp_path / "journal.db") as connection:
         assert connection.execute("SELECT count(*) FROM samples").fetchone() == (0,)
     connection.close()
+
+
+def test_prompts_of_a_deleted_application_are_overwritten_in_the_file(tmp_path):
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    store.commit(Transaction(samples=[sample(prompt_text=PROMPT)]))
+    assert has_left_a_trace(tmp_path)
+    store.commit(Transaction(forgotten=[("default", "chat")]))
+    assert not has_left_a_trace(tmp_path)
+    store.close()
+
+
+def test_prompts_beyond_the_limits_are_overwritten_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_store, "MAX_SAMPLES_PER_APPLICATION", 1)
+    monkeypatch.setattr(sqlite_store, "_PRUNE_EVERY_SAMPLES", 2)
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    store.commit(Transaction(samples=[sample(prompt_text=PROMPT)]))
+    store.commit(Transaction(samples=[sample(prompt_text="new")]))
+    assert not has_left_a_trace(tmp_path)
+    store.close()
 
 
 # -- hashed prompts --------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ All clients of an application need the same key: with another one, what was lear
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from justitia.core.privacy import Privacy
+from justitia.core.privacy import HASHED_WORD_LETTERS, Privacy
 
 #: Shortest key, bytes: guessing it must not be easier than guessing words.
 MIN_KEY_BYTES: Final = 16
@@ -23,8 +23,10 @@ MAX_KEY_BYTES: Final = 64
 #: Characters of a prompt whose words are hashed, at its head and at its tail each: what a predictor
 #: reads of a text.
 _HALF_CHARS: Final = 4096
-_WORD_LETTERS: Final = 5
 _LETTERS: Final = 26
+# Of one character more than there is room for: it, or the word that it is of.
+_CUT_END: Final = re.compile(r"(?:[a-z]+|[^a-z])\Z")
+_CUT_BEGIN: Final = re.compile(r"\A(?:[a-z]+|[^a-z])")
 # Letters or digits in a row; of scripts without blanks each character.
 _UNSPACED: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD: Final = re.compile(rf"[^\W\d_{_UNSPACED}]+|\d+|[{_UNSPACED}]")
@@ -39,7 +41,7 @@ class PromptPolicy:
     """
 
     privacy: Privacy = Privacy.TEXT
-    key: bytes = b""
+    key: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         is_hashed = self.privacy is Privacy.HASHED
@@ -65,25 +67,43 @@ class PromptPolicy:
 
 
 def hash_prompt(prompt: str, key: bytes) -> str:
-    """Hash the words of a prompt; the result is a text of about its length that says nothing."""
-    if len(prompt) <= 2 * _HALF_CHARS:
-        return _hashed(prompt, key)
-    head = _hashed(prompt[:_HALF_CHARS], key)[:_HALF_CHARS]
-    tail = _hashed(prompt[-_HALF_CHARS:], key)[-_HALF_CHARS:]
+    """Hash the words of a prompt; the result is a text that says nothing.
+
+    A prompt of more than 8192 characters keeps its length. A shorter one becomes as long as its
+    words are many: about as long as it was in a script with blanks, up to six times as long in one
+    without, where each character is a word. No word is cut, neither here nor where a predictor
+    cuts, and of a prompt that keeps its length the predictor finds all marks that it would read.
+    """
+    if len(prompt) > 2 * _HALF_CHARS:
+        head_words, head_marks = _hashed(prompt[:_HALF_CHARS], key)
+        tail_words, tail_marks = _hashed(prompt[-_HALF_CHARS:], key)
+        return _shortened(head_marks + head_words, tail_words + tail_marks, len(prompt))
+    words, marks = _hashed(prompt, key)
+    hashed = words + marks
+    return _shortened(hashed, hashed, len(hashed)) if len(hashed) > 2 * _HALF_CHARS else hashed
+
+
+def _shortened(head: str, tail: str, num_chars: int) -> str:
+    """Return the begin of one text and the end of another, whole words, blanks between them."""
+    if len(head) > _HALF_CHARS:
+        head = _CUT_END.sub("", head[: _HALF_CHARS + 1])
+    if len(tail) > _HALF_CHARS:
+        tail = _CUT_BEGIN.sub("", tail[-_HALF_CHARS - 1 :])
     # Its length stays what it was: the best single hint at a run's cost.
-    return head + " " * (len(prompt) - len(head) - len(tail)) + tail
+    return head.ljust(num_chars - len(tail)) + tail
 
 
-def _hashed(text: str, key: bytes) -> str:
+def _hashed(text: str, key: bytes) -> tuple[str, str]:
+    """Return the words hashed and in order, and the marks that count: questions and line ends."""
     words = sorted(_hash_word(word, key) for word in _WORD.findall(text.lower()))
-    return " ".join(words) + "?" * text.count("?") + "\n" * text.count("\n")
+    return " ".join(words), "?" * text.count("?") + "\n" * text.count("\n")
 
 
 def _hash_word(word: str, key: bytes) -> str:
     digest = hashlib.blake2b(word.encode("utf-8", "replace"), key=key, digest_size=8).digest()
     number = int.from_bytes(digest, "big")
     letters = []
-    for _ in range(_WORD_LETTERS):
+    for _ in range(HASHED_WORD_LETTERS):
         number, letter = divmod(number, _LETTERS)
         letters.append(chr(ord("a") + letter))
     return "".join(letters)
