@@ -19,7 +19,7 @@ from cronsim import CronSim, CronSimError
 
 from justitia.core.privacy import Privacy
 from justitia.resources.profile import ProfileSpec
-from justitia.resources.profile_status import JobTrigger
+from justitia.resources.profile_status import JobOutcome, JobTrigger
 from justitia_operator.facts import ApplicationFacts, Figures, JobRecord, ModelFacts, ProfileFacts
 from justitia_operator.gather import parse_time
 
@@ -109,13 +109,27 @@ def job_name(facts: TrainingFacts, spec: ProfileSpec, *reason: object) -> str:
 def _first(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
     if facts.model is not None:
         return None
-    growth = _doublings(figures.samples, spec.training.min_samples)
-    name = job_name(facts, spec, JobTrigger.FIRST, growth)
-    if not _may_follow(facts, JobTrigger.FIRST, name):
+    due = _first_due(facts, spec, figures)
+    return due if _may_follow(facts, JobTrigger.FIRST, due.name) else None
+
+
+def _first_after_failure(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
+    """Go on after another trigger's Job has failed: without a model nothing else might, ever.
+
+    The last of all triggers: its Job may be there from before, and must not keep others away.
+    """
+    last = facts.last
+    if facts.model is not None or last is None or last.outcome is not JobOutcome.FAILED:
         return None
+    return None if last.trigger is JobTrigger.FIRST else _first_due(facts, spec, figures)
+
+
+def _first_due(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due:
+    growth = _doublings(figures.samples, spec.training.min_samples)
     why = "there is no model yet"
     if spec.samples.recorded is not None:
         why += f" and at least {spec.training.min_samples} samples"
+    name = job_name(facts, spec, JobTrigger.FIRST, growth)
     return Due(trigger=JobTrigger.FIRST, name=name, why=why)
 
 
@@ -199,6 +213,7 @@ TRIGGERS: Final[tuple[_Trigger, ...]] = (
     _scheduled,
     _new_samples,
     _relative_error,
+    _first_after_failure,
 )
 
 

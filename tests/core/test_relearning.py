@@ -157,6 +157,56 @@ def test_a_credited_run_teaches_nothing():
     assert engine.pool.end_run("run", now_s=9.0).marks == ()
 
 
+def trails_after(*calls):
+    """Levels that runs teach once an engine with an account of theirs did these calls."""
+    engine = Engine()
+    for run_id in ("waits", "served", "elsewhere"):
+        engine.start(run_id)
+    engine.report("served", 5, finished=[5], running=1)
+    engine.report("served", 5, finished=[5])
+    engine.report("waits", waiting=3)
+    pool = engine.pool
+    pool.join_engine("other", "first", kv_capacity_tokens=1000)
+    run = RunReport("elsewhere", 7, 0, 0, 1)
+    pool.report(EngineReport("other", "first", 1, 1, (run,)), now_s=1.0)
+    pool.relearn(["elsewhere"], engine.learner)
+    for call in calls:
+        call(pool)
+    ended = {name: pool.end_run(name, now_s=9.0) for name in ("waits", "served", "elsewhere")}
+    return {name: len(each.marks) for name, each in ended.items()}
+
+
+def join_again(*runs):
+    return lambda pool: pool.join_engine(
+        "engine", "first", kv_capacity_tokens=1000, baseline=[RunReport(*run) for run in runs]
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda pool: pool.leave_engine("engine"),
+        join_again(("served", 10)),
+        lambda pool: pool.note_lost(["waits", "served", "nobody's"]),
+    ],
+    ids=["its engine left", "its engine introduced itself anew", "an item was not understood"],
+)
+def test_runs_whose_finished_inferences_may_be_lost_teach_nothing(call):
+    assert trails_after() == {"waits": 1, "served": 1, "elsewhere": 1}
+    assert trails_after(call) == {"waits": 0, "served": 0, "elsewhere": 1}
+
+
+def test_a_run_that_was_served_while_its_engine_was_out_of_touch_teaches_nothing():
+    engine = Engine()
+    pool = engine.pool
+    pool.leave_engine("engine")
+    engine.start("run")
+    join_again(("run", 900, 0, 0, 4))(pool)
+    pool.relearn(["run"], engine.learner)
+    ended = pool.end_run("run", now_s=9.0)
+    assert (ended.true_cost_kvtt, ended.marks) == (900, ())
+
+
 def test_an_ended_run_hands_over_its_trail_and_both_errors():
     engine = Engine(taught())
     engine.start("run", 1000)

@@ -119,6 +119,33 @@ def test_job_names_fit_into_labels_whatever_the_application_is_called(facts):
     assert all(part and not part.startswith("-") for part in name.split("."))
 
 
+@pytest.mark.parametrize(
+    "trigger", [trigger for trigger in JobTrigger if trigger is not JobTrigger.FIRST]
+)
+def test_a_failure_of_another_trigger_does_not_end_first_trainings_for_ever(facts, trigger):
+    first = decide_training(facts(samples=100))
+    other = replace(first, trigger=trigger, name=first.name[:-8] + "aaaaaaaa")
+    due = decide_training(facts(samples=5000, last=ended(other)))
+    assert due.trigger is JobTrigger.FIRST
+    assert decide_training(facts(samples=5000, last=ended(due))) is None
+
+
+def test_the_first_training_after_a_failure_stands_back_behind_what_is_asked_for(facts):
+    """Its Job may be there from before: a trigger that can't act must not keep others away."""
+    first = decide_training(facts(samples=100))
+    failed = ended(replace(first, trigger=JobTrigger.REQUESTED, name=first.name[:-8] + "aaaaaaaa"))
+    due = decide_training(facts(samples=100, last=failed, asked="2026-11-30T11:00:00Z"))
+    assert due.trigger is JobTrigger.REQUESTED
+
+
+@pytest.mark.parametrize("trigger", [JobTrigger.REQUESTED, JobTrigger.NEW_SAMPLES])
+def test_a_model_that_was_refused_or_taken_back_is_not_made_again_at_once(facts, trigger):
+    first = decide_training(facts(samples=100))
+    other = replace(first, trigger=trigger, name=first.name[:-8] + "aaaaaaaa")
+    done = ended(other, JobOutcome.SUCCEEDED)
+    assert decide_training(facts(samples=5000, last=done)) is None
+
+
 # -- what keeps a training from being due ----------------------------------------------------------
 
 

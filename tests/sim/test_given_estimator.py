@@ -10,13 +10,13 @@ class Sevens:
     def __init__(self):
         self.ended = []
 
-    def run(self, run):
+    def run(self, _run):
         return Estimate(7, Source.MODEL)
 
-    def inference(self, run, place):
+    def inference(self, _run, _place):
         return 7
 
-    def learn(self, run, true_cost_kvtt):
+    def learn(self, run, _true_cost_kvtt):
         self.ended.append(run.id)
 
 

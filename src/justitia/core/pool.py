@@ -274,7 +274,9 @@ class Pool:
         account.kv_capacity_tokens = kv_capacity_tokens
         account.last_sequence = -1
         self._engines[engine_id] = account
-        self._take(account, account.catch_up(runs, steps), runs)
+        delivery = account.catch_up(runs, steps)
+        self.note_lost(delivery.useful_kvtt_by_run)
+        self._take(account, delivery, runs)
 
     def has_account(self, engine_id: str, incarnation: str) -> bool:
         """Whether ``join_engine`` would resume an account: what came since is then delivered."""
@@ -282,15 +284,27 @@ class Pool:
         return account is not None and account.incarnation == incarnation
 
     def leave_engine(self, engine_id: str) -> None:
-        """Take an engine out: its capacity and what was in flight on it; its runs stay open."""
+        """Take an engine out: its capacity and what was in flight on it; its runs stay open.
+
+        What finished on it and was not reported yet will not be told: its runs teach nothing.
+        """
         account = self._engines.pop(engine_id, None)
         if account is None:
             return
+        self.note_lost(account.in_flight)
+        self.note_lost(account.useful_kvtt_by_run)
         for run_id in tuple(account.in_flight):
             self._land(account, run_id)
         self._left[engine_id] = account
         if len(self._left) > _MAX_LEFT_ENGINES:
             self._left.popitem(last=False)
+
+    def note_lost(self, run_ids: Iterable[str]) -> None:
+        """Finished inferences of these runs may never be told of: they teach nothing (rule K2)."""
+        for run_id in run_ids:
+            run = self._runs.get(run_id)
+            if run is not None and run.trail is not None:
+                run.trail.is_whole = False
 
     def report(self, report: EngineReport, *, now_s: float) -> list[FairRatio]:
         """Take an engine's report: V grows by what it delivered (rule V1). Returns fair ratios.

@@ -91,9 +91,12 @@ class ModelPart(Part):
 
 
 class RetrainWhen(Part):
-    """What starts a new training, whichever comes first."""
+    """What starts a new training, whichever comes first.
 
-    new_samples: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
+    More new samples than a training takes are never there: the service keeps no more.
+    """
+
+    new_samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES), WHOLE] | None = None
     relative_error_above: RelativeError | None = None
 
     @model_validator(mode="after")

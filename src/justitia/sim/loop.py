@@ -20,7 +20,7 @@ from justitia.core.runs import RunView
 from justitia.core.units import UNIT_WEIGHT, parse_weight
 from justitia.sim.checks import check_scenario
 from justitia.sim.engine import Ended, Engine, RunTag, Submission
-from justitia.sim.estimators import make_estimator
+from justitia.sim.estimators import Estimator, make_estimator
 from justitia.sim.fast.engine import FastEngine
 from justitia.sim.results import PlayResult
 from justitia.sim.router import Routing, make_router
@@ -79,11 +79,14 @@ def play(
     make_engine: MakeEngine | None = None,
     learner: Learner | None = None,
     warm_up: Scenario | None = None,
+    estimator: Estimator | None = None,
 ) -> PlayResult:
     """Play a scenario to its end.
 
     ``learner``: one that has learned from other plays, and goes on to; None: one that
-    ``settings.learning`` makes anew, if any. ``warm_up``: what it is to see before.
+    ``settings.learning`` makes anew, if any. ``warm_up``: what it is to see before. ``estimator``:
+    one that nobody here knows how to make, such as a real predictor; it estimates the runs of the
+    warm-up too, and learns from them. None: one of the name in ``settings``, anew for each.
 
     Raises:
         InvalidValueError: the policy, the estimator or a step-time model is unknown, or an
@@ -96,8 +99,8 @@ def play(
     make_engine = make_engine or fast_engines(settings)
     if warm_up is not None and learner is not None:
         check_scenario(warm_up)
-        _Loop(warm_up, policy, settings, make_engine, learner).play()
-    return _Loop(scenario, policy, settings, make_engine, learner).play()
+        _Loop(warm_up, policy, settings, make_engine, learner, estimator=estimator).play()
+    return _Loop(scenario, policy, settings, make_engine, learner, estimator=estimator).play()
 
 
 def _period_s(num_engines: int) -> float:
@@ -136,6 +139,8 @@ class _Loop:
         settings: PlaySettings,
         make_engine: MakeEngine,
         learner: Learner | None,
+        *,
+        estimator: Estimator | None,
     ) -> None:
         make = (
             partial(make_policy, policy, among=EVERY_POLICY) if isinstance(policy, str) else policy
@@ -144,7 +149,7 @@ class _Loop:
         self._scenario = scenario
         self._pool = Pool(clock=settings.clock)
         self._learner = learner
-        self._estimator = make_estimator(settings.estimator, scenario)
+        self._estimator = estimator or make_estimator(settings.estimator, scenario)
         self._seats = [
             _Seat(make_engine(f"engine-{place}", plan, make()), place)
             for place, plan in enumerate(scenario.engines)

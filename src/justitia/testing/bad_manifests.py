@@ -49,6 +49,7 @@ EXTREMES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     (PROFILE, {"training": {"minSamples": 20000, "maxSamples": 20000, "seed": 2**53 - 1}}),
     (PROFILE, {"training": {"schedule": "*/5 0-6,22 1,15 JAN-MAR 7", "validationFraction": 0.5}}),
     (PROFILE, {"training": {"schedule": "@daily", "retrainWhen": {"relativeErrorAbove": "1n"}}}),
+    (PROFILE, {"training": {"retrainWhen": {"newSamples": 20_000}}}),
     (PROFILE, {"samples": {"configMap": {"name": "runs"}}}),
     (PROFILE, {"samples": {"persistentVolumeClaim": {"claimName": "runs", "path": "a..b/..c"}}}),
     (

@@ -71,6 +71,11 @@ BAD_PROFILES: Final = (
     _profile("spec.training.schedule", _CRON, {"training": {"schedule": "every night"}}),
     _profile("spec.training.schedule", _CRON, {"training": {"schedule": "0 0 3 * * *"}}),
     _profile(
+        "spec.training.retrainWhen.newSamples",
+        "should be less than or equal to 20000",
+        {"training": {"retrainWhen": {"newSamples": 20_001}}},
+    ),
+    _profile(
         "spec.training.retrainWhen",
         "one of newSamples and relativeErrorAbove must be set",
         {"training": {"retrainWhen": {}}},
