@@ -1,0 +1,286 @@
+"""What not to know an application costs: new, known a little, or changed (rule E1, K2)."""
+
+import copy
+import math
+import random
+import statistics
+from dataclasses import replace
+
+from shelves import cost_of, scenario_of, trained
+
+from justitia.core.estimates import (
+    MIN_HISTORY_RUNS,
+    Estimate,
+    Ladder,
+    Mean,
+    Source,
+    clamp_cost_kvtt,
+)
+from justitia.core.learning import Learner, LearningRules
+from justitia.sim.estimators import DEFAULT_COST_KVTT, History
+from justitia.sim.loop import PlaySettings, play
+
+LEARNING = PlaySettings(learning=LearningRules())
+#: Ended runs of the application at which it is looked at; from the last number on it has a model.
+KNOWN = (0, 1, 3, 5, 20)
+MODEL_FROM = 20
+#: How much more a changed application costs, from the middle of its runs on.
+CHANGE = 3.0
+
+
+class FirstRunHistory(History):
+    """Rule E1's ladder, but an application's own mean counts from its first ended run on."""
+
+    def __init__(self, cost):
+        super().__init__(cost)
+        self.own = {}
+
+    def run(self, run):
+        own = self.own.get(run.application)
+        if own is None:
+            return super().run(run)
+        return Estimate(clamp_cost_kvtt(own.value_kvtt), Source.HISTORY)
+
+    def learn(self, run, true_cost_kvtt):
+        super().learn(run, true_cost_kvtt)
+        self.own.setdefault(run.application, Mean()).add(true_cost_kvtt)
+
+
+class PartlyKnown:
+    """Estimates of a pool in which one application is new; it learns nothing more."""
+
+    def __init__(self, told, application, estimate_kvtt):
+        self.told = told
+        self.application = application
+        self.estimate_kvtt = estimate_kvtt
+
+    def run(self, run):
+        if run.application != self.application:
+            return self.told.run(run)
+        return Estimate(clamp_cost_kvtt(self.estimate_kvtt(run)), Source.HISTORY)
+
+    def inference(self, run, place):
+        return self.told.inference(run, place)
+
+    def learn(self, run, true_cost_kvtt):
+        """What is known is given."""
+
+
+def length_of(run):
+    """Of a plan or a recorded run: what the ladder takes for the prompt's length."""
+    return max(1, run.inferences[0].prompt_tokens)
+
+
+def ladder_of(runs):
+    ladder = Ladder(DEFAULT_COST_KVTT)
+    for run in runs:
+        ladder.learn(run.application, prompt_length=length_of(run), cost_kvtt=cost_of(run))
+    return ladder
+
+
+def by_ladder(known, others):
+    """Rule E1 as it is: the pool's mean of the length class until five runs have ended."""
+    ladder = ladder_of([*others, *known])
+    application = known[0].application if known else ""
+    return lambda run: ladder.estimate(application, prompt_length=length_of(run)).cost_kvtt
+
+
+def shrunk(prior_runs):
+    """The geometric mean of the known runs and of the pool's, which counts as ``prior_runs``."""
+
+    def make(known, others):
+        prior_kvtt = by_ladder([], others)
+        total = sum(math.log(cost_of(run)) for run in known)
+
+        def estimate_kvtt(run):
+            weight = len(known) + prior_runs
+            if not known:
+                return prior_kvtt(run)
+            return math.exp((total + prior_runs * math.log(prior_kvtt(run))) / weight)
+
+        return estimate_kvtt
+
+    return make
+
+
+def by_default(known, others):
+    """What a run is taken for where nobody knows anything."""
+    del known, others
+    return lambda run: DEFAULT_COST_KVTT  # noqa: ARG005 - whatever the run
+
+
+#: What else the runs before the ladder's own mean could be used for.
+SHRUNK = {"own": shrunk(0), "shrunk_1": shrunk(1), "shrunk_5": shrunk(5)}
+
+
+def by_model(known):
+    model = trained(known)[known[0].application]
+    return lambda run: model.predict(run.text or run.prompt).cost_kvtt
+
+
+def states(known_runs, others):
+    """Yield (ladder's name, ended runs, estimate of a run) for a new application."""
+    yield "default", 0, by_default([], [])
+    for number in KNOWN:
+        known = known_runs[:number]
+        if number >= MODEL_FROM:
+            yield "model", number, by_model(known)
+        yield "ladder", number, by_ladder(known, others)
+        if 0 < number < MIN_HISTORY_RUNS:
+            for name, make in SHRUNK.items():
+                yield name, number, make(known, others)
+
+
+def mean_jct_s(played, chosen):
+    return played.summarize(chosen).mean_jct_s
+
+
+def regret_of(played, trained_play, application):
+    """Mean JCT by that of the trained state: of the application's runs, and of all others."""
+
+    def is_new(run):
+        return run.application == application
+
+    def is_other(run):
+        return run.application != application
+
+    return tuple(
+        mean_jct_s(played, chosen) / mean_jct_s(trained_play, chosen)
+        for chosen in (is_new, is_other)
+    )
+
+
+def cold_rows(shelf, taught, seed):
+    """Yield (ladder, ended runs, is K2, regret of its runs, regret of others) on one shelf."""
+    scenario = scenario_of(shelf.runs, seed)
+    told = shelf.told()
+    trained_plays = {
+        False: play(scenario, "justitia", estimator=told),
+        True: play(scenario, "justitia", LEARNING, learner=copy.deepcopy(taught), estimator=told),
+    }
+    for application in sorted({run.application for run in shelf.runs}):
+        known_runs = [run for run in shelf.others if run.application == application]
+        random.Random(f"{seed}/{application}").shuffle(known_runs)
+        others = [run for run in shelf.others if run.application != application]
+        for name, number, estimate_kvtt in states(known_runs, others):
+            estimator = PartlyKnown(told, application, estimate_kvtt)
+            for is_k2 in (True,) if name in SHRUNK else (False, True):
+                settings, learner = None, None
+                if is_k2:
+                    settings, learner = LEARNING, copy.deepcopy(taught)
+                    learner.forget(application)
+                    if number:
+                        seen = scenario_of(known_runs[:number], seed)
+                        play(seen, "justitia", LEARNING, learner=learner, estimator=estimator)
+                played = play(scenario, "justitia", settings, learner=learner, estimator=estimator)
+                regret = regret_of(played, trained_plays[is_k2], application)
+                yield (name, number, is_k2, *regret)
+
+
+def cold_figures(rows):
+    """Mean regrets by ladder, ended runs and K2, printed as a table on the way."""
+    groups = {}
+    for name, number, is_k2, own, others in rows:
+        groups.setdefault((name, number, is_k2), []).append((own, others))
+    print("\n| estimates of the new application | ended runs | K2 | its runs | others |")
+    print("|---|--:|---|--:|--:|")
+    figures = {}
+    for (name, number, is_k2), pairs in sorted(groups.items()):
+        own, others = (statistics.fmean(column) for column in zip(*pairs, strict=True))
+        print(f"| {name} | {number} | {'yes' if is_k2 else 'no'} | {own:.3f} | {others:.3f} |")
+        if is_k2:
+            figures[f"new_{name}_at_{number}"] = round(own, 3)
+            figures[f"new_{name}_at_{number}_others"] = round(others, 3)
+    return figures
+
+
+def changed(scenario, application):
+    """The same, but the later half of an application's runs cost `CHANGE` times as much."""
+    places = [at for at, run in enumerate(scenario.runs) if run.application == application]
+    later = set(places[len(places) // 2 :])
+    runs = tuple(
+        larger(run, CHANGE) if place in later else run for place, run in enumerate(scenario.runs)
+    )
+    return replace(scenario, runs=runs), {scenario.runs[place].id for place in later}
+
+
+def larger(run, factor):
+    """Stretch prompts and outputs alike, so that the cost, quadratic in them, grows by factor."""
+    by = math.sqrt(factor)
+    inferences = tuple(
+        replace(
+            each,
+            prompt=tuple(replace(part, tokens=round(part.tokens * by)) for part in each.prompt),
+            output_tokens=round(each.output_tokens * by),
+        )
+        for each in run.inferences
+    )
+    return replace(run, inferences=inferences)
+
+
+class Stretched:
+    """Estimates of a model that has been trained anew since the change."""
+
+    def __init__(self, told, run_ids):
+        self.told, self.run_ids = told, run_ids
+
+    def run(self, run):
+        estimate = self.told.run(run)
+        factor = CHANGE if run.id in self.run_ids else 1.0
+        return replace(estimate, cost_kvtt=clamp_cost_kvtt(factor * estimate.cost_kvtt))
+
+    def inference(self, run, place):
+        return self.told.inference(run, place)
+
+    def learn(self, run, true_cost_kvtt):
+        """What is known is given."""
+
+
+def change_rows(runs, told, seed):
+    """Yield (way, mean JCT of changed runs, of all, of the others) over exact costs'."""
+    scenario = scenario_of(runs, seed)
+    for application in sorted({run.application for run in runs}):
+        after, run_ids = changed(scenario, application)
+        exact = play(after, "justitia")
+        retrained = Stretched(told, run_ids)
+
+        def is_changed(run, run_ids=run_ids):
+            return run.run_id in run_ids
+
+        def is_same(run, run_ids=run_ids):
+            return run.run_id not in run_ids
+
+        plays = {
+            "old_fixed": play(after, "justitia", estimator=told),
+            "old_k2": play(
+                after, "justitia", LEARNING, learner=Learner(LEARNING.learning), estimator=told
+            ),
+            "new_fixed": play(after, "justitia", estimator=retrained),
+            "new_k2": play(
+                after, "justitia", LEARNING, learner=Learner(LEARNING.learning), estimator=retrained
+            ),
+        }
+        for way, played in plays.items():
+            yield (
+                way,
+                mean_jct_s(played, is_changed) / mean_jct_s(exact, is_changed),
+                mean_jct_s(played, lambda _: True) / mean_jct_s(exact, lambda _: True),
+                mean_jct_s(played, is_same) / mean_jct_s(exact, is_same),
+            )
+
+
+def change_figures(rows):
+    """Means over the applications, printed as a table on the way."""
+    groups = {}
+    for way, *values in rows:
+        groups.setdefault(way, []).append(values)
+    print("\n| after a change | changed runs | all runs | all others |")
+    print("|---|--:|--:|--:|")
+    figures = {}
+    for way, values in groups.items():
+        own, everybody, others = (statistics.fmean(column) for column in zip(*values, strict=True))
+        print(f"| {way} | {own:.3f} | {everybody:.3f} | {others:.3f} |")
+        figures[f"changed_{way}"] = round(own, 3)
+        figures[f"changed_{way}_all"] = round(everybody, 3)
+        figures[f"changed_{way}_others"] = round(others, 3)
+    return figures
