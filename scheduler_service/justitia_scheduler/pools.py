@@ -62,7 +62,7 @@ class PoolOptions:
     default_cost_kvtt: int = 1_000_000
     max_open_runs: int = 100_000
     clock: Clock = Clock.DELIVERED
-    is_learning: bool = True
+    is_learning: bool = False
 
 
 class PoolService:

@@ -8,6 +8,14 @@ from justitia_scheduler.run_facts import RunOrder
 RUNS = 12
 
 
+@pytest.fixture
+async def bench(open_service, close_service):
+    """A service that learns inside runs."""
+    bench = await open_service(is_learning=True)
+    yield bench
+    await close_service(bench)
+
+
 def finished_at(run_id, useful_kvtt, *, is_aborted=False):
     return engine_pb2.FinishedInference(
         run_id=run_id,
@@ -141,7 +149,7 @@ async def test_a_finished_inference_that_waits_for_its_run_is_lost_with_the_sess
 
 
 async def test_switched_off_every_f_stays(open_service, close_service):
-    bench = await open_service(is_learning=False)
+    bench = await open_service()
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -155,7 +163,7 @@ async def test_switched_off_every_f_stays(open_service, close_service):
 
 async def test_f_and_lessons_survive_a_crash(tmp_path, open_service, crash_service, close_service):
     path = tmp_path / "journal.db"
-    bench = await open_service(path)
+    bench = await open_service(path, is_learning=True)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -166,7 +174,7 @@ async def test_f_and_lessons_survive_a_crash(tmp_path, open_service, crash_servi
     await bench.service.journal.committed()
     await crash_service(bench)
 
-    bench = await open_service(path, clock=bench.clock)
+    bench = await open_service(path, is_learning=True, clock=bench.clock)
     assert (await bench.get("wide")).virtual_finish == tag.virtual_finish
     assert bench.pool.core.run("wide").learned_kvtt == tag.estimate.cost_kvtt
     assert bench.pool.learning.lessons("chat") == lessons
@@ -182,7 +190,7 @@ async def test_a_moved_f_is_in_the_next_commit_however_many_runs_progress(
     tmp_path, open_service, crash_service, close_service
 ):
     path = tmp_path / "journal.db"
-    bench = await open_service(path)
+    bench = await open_service(path, is_learning=True)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -200,7 +208,7 @@ async def test_a_moved_f_is_in_the_next_commit_however_many_runs_progress(
     await bench.service.journal.committed()
     await crash_service(bench)
 
-    bench = await open_service(path, clock=bench.clock)
+    bench = await open_service(path, is_learning=True, clock=bench.clock)
     assert bench.pool.core.run("wide").learned_kvtt == tag.estimate.cost_kvtt
     assert (await bench.get("wide")).virtual_finish == tag.virtual_finish
     await close_service(bench)
@@ -210,7 +218,7 @@ async def test_lessons_go_with_their_application(
     tmp_path, open_service, crash_service, close_service
 ):
     path = tmp_path / "journal.db"
-    bench = await open_service(path)
+    bench = await open_service(path, is_learning=True)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -219,14 +227,14 @@ async def test_lessons_go_with_their_application(
     await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
     assert bench.pool.learning.lessons("chat") is None
     await crash_service(bench)
-    bench = await open_service(path, clock=bench.clock)
+    bench = await open_service(path, is_learning=True, clock=bench.clock)
     assert bench.pool.learning.applications() == []
     await close_service(bench)
 
 
 async def test_damaged_lessons_are_left_out(tmp_path, open_service, close_service):
     path = tmp_path / "journal.db"
-    bench = await open_service(path)
+    bench = await open_service(path, is_learning=True)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -234,7 +242,7 @@ async def test_damaged_lessons_are_left_out(tmp_path, open_service, close_servic
     bench.pool.learning._learner._by_application["chat"].by_level[0].square = float("nan")
     bench.pool.changes.lessons["chat"] = None
     await close_service(bench)
-    bench = await open_service(path, clock=bench.clock)
+    bench = await open_service(path, is_learning=True, clock=bench.clock)
     assert bench.pool.learning.applications() == []
     assert "chat" in bench.pool.applications
     await close_service(bench)
