@@ -14,11 +14,11 @@ timed in CPU time of this process, so that a neighbour cannot pass for a slope.
 import argparse
 import gc
 import json
-import math
 import platform
 import statistics
 import time
 
+from justitia.growth import growth_exponent
 from justitia.sim.reproduce.decision_load import DecisionLoad
 from justitia_scheduler.garbage import GarbageCare
 
@@ -57,15 +57,6 @@ def warm(load):
     for _ in range(WARM_UP_EVENTS):
         load.settle(load.decide(0.0))
     return load
-
-
-def slope(points):
-    """Least squares of log(y) on log(x)."""
-    logs = [(math.log(x), math.log(y)) for x, y in points]
-    mean_x = statistics.fmean(x for x, _ in logs)
-    mean_y = statistics.fmean(y for _, y in logs)
-    over = sum((x - mean_x) * (y - mean_y) for x, y in logs)
-    return over / sum((x - mean_x) ** 2 for x, _ in logs)
 
 
 def percentile(values, share):
@@ -110,7 +101,7 @@ def main():
         "decision_p50_ms": round(p50, 4),
         "decision_p999_ms": round(percentile(latencies, 0.999) * 1e3, 4),
         "decision_max_ms": round(max(latencies) * 1e3, 3),
-        "growth_exponent": round(slope(points), 4),
+        "growth_exponent": round(growth_exponent(points), 4),
         **{f"event_cpu_us_at_{size}": round(seconds * 1e6, 1) for size, seconds in points},
     }
     conditions = (

@@ -18,14 +18,13 @@ grow, the load of an engine does not. Each size is played in a process of its ow
 
 import argparse
 import json
-import math
 import platform
 import resource
-import statistics
 import subprocess
 import sys
 import time
 
+from justitia.growth import growth_exponent
 from justitia.sim.loop import PlaySettings, play
 from justitia.sim.workloads.cases import crowd
 
@@ -39,14 +38,6 @@ def parse_size(text):
     """Read RUNS/ENGINES."""
     runs, _, engines = text.partition("/")
     return int(runs), int(engines)
-
-
-def slope(points):
-    """Least squares of log(y) on log(x)."""
-    logs = [(math.log(x), math.log(y)) for x, y in points]
-    mean_x, mean_y = (statistics.fmean(values) for values in zip(*logs, strict=True))
-    over = sum((x - mean_x) * (y - mean_y) for x, y in logs)
-    return over / sum((x - mean_x) ** 2 for x, _ in logs)
 
 
 def measure(size, seed):
@@ -106,7 +97,7 @@ def figures_of(measured):
     figures = {
         "minutes": round(last["wall_s"] / 60, 3),
         "cpu_minutes": round(last["cpu_s"] / 60, 3),
-        "growth_exponent": round(slope(points), 4),
+        "growth_exponent": round(growth_exponent(points), 4),
         "peak_memory_mib": round(last["peak_memory_mib"], 1),
     }
     for found in measured:

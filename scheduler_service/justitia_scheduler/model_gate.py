@@ -136,25 +136,28 @@ def _same(facts: GateFacts) -> Verdict | None:
 
 
 def _loses_to_the_mean(facts: GateFacts) -> Verdict | None:
-    held_out, recent = facts.held_out_mean, facts.recent_mean
-    if held_out.is_lost:
-        why = f"the mean of finished runs is better: {held_out} that training held out"
-    elif recent.is_lost:
-        why = f"the mean of finished runs is better: {recent} that the service recorded"
-    else:
-        return None
-    return Verdict(is_active=False, reason=why)
+    return _lost_to(
+        "the mean of finished runs",
+        (facts.held_out_mean, "that training held out"),
+        (facts.recent_mean, "that the service recorded"),
+    )
 
 
 def _loses_to_the_active(facts: GateFacts) -> Verdict | None:
-    held_out, recent = facts.held_out_active, facts.recent_active
-    if held_out.is_lost:
-        why = f"the active model is better: {held_out} that neither has learnt from"
-    elif recent.is_lost:
-        why = f"the active model is better: {recent} that finished since it was published"
-    else:
-        return None
-    return Verdict(is_active=False, reason=why)
+    return _lost_to(
+        "the active model",
+        (facts.held_out_active, "that neither has learnt from"),
+        (facts.recent_active, "that finished since it was published"),
+    )
+
+
+def _lost_to(rival: str, *comparisons: tuple[Comparison, str]) -> Verdict | None:
+    """Refuse for the first comparison that is lost; each comes with what its runs are."""
+    for comparison, whose in comparisons:
+        if comparison.is_lost:
+            why = f"{rival} is better: {comparison} {whose}"
+            return Verdict(is_active=False, reason=why)
+    return None
 
 
 def _knows_less(facts: GateFacts) -> Verdict | None:

@@ -130,8 +130,8 @@ def measured(size, seconds, memory_mib):
 
 
 def test_growth_is_the_slope_of_the_logarithms(scale):
-    assert scale.slope([(10, 3.0), (100, 30.0), (1000, 300.0)]) == pytest.approx(1.0)
-    assert scale.slope([(10, 1.0), (1000, 10_000.0)]) == pytest.approx(2.0)
+    assert scale.growth_exponent([(10, 3.0), (100, 30.0), (1000, 300.0)]) == pytest.approx(1.0)
+    assert scale.growth_exponent([(10, 1.0), (1000, 10_000.0)]) == pytest.approx(2.0)
 
 
 def test_minutes_and_memory_are_those_of_the_largest_size(scale):

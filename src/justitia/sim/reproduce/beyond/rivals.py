@@ -90,11 +90,12 @@ def srpt_of(seed: int, *, scale: Scale, mix_name: str) -> Measurement:
     )
 
 
-def _jobs(scale: Scale) -> Sequence[Job]:
+def jobs_of(rows: Sequence[Row], scale: Scale) -> Sequence[Job]:
+    """List the plays of ``rows`` under every mix and seed, and the fluid SRPT beside them."""
     jobs: list[Job] = []
     for mix_name in mixes(scale):
         for seed in scale.seeds:
-            jobs += [play_of(seed, scale=scale, mix_name=mix_name, row=row) for row in ROWS]
+            jobs += [play_of(seed, scale=scale, mix_name=mix_name, row=row) for row in rows]
             jobs.append(srpt_of(seed, scale=scale, mix_name=mix_name))
     return jobs
 
@@ -251,6 +252,6 @@ EXPERIMENT: Final = Experiment(
     title="Every policy, between ideal sharing and the limits",
     source="",
     about="The product's policies and those of other systems on the same runs.",
-    jobs=_jobs,
+    jobs=partial(jobs_of, ROWS),
     tell=_tell,
 )

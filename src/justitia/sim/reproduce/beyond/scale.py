@@ -4,12 +4,12 @@ import gc
 import math
 import multiprocessing
 import resource
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Final
 
+from justitia.growth import growth_exponent
 from justitia.sim.loop import PlaySettings, play
 from justitia.sim.reproduce.experiment import (
     Experiment,
@@ -59,13 +59,6 @@ def _measure_here(num_runs: int, num_engines: int, seed: int) -> dict[str, Any]:
 
 def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _MIB
-
-
-def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """Slope of log(y) over log(x), by least squares."""
-    xs = [math.log(x) for x, _ in points]
-    ys = [math.log(y) for _, y in points]
-    return statistics.linear_regression(xs, ys).slope
 
 
 def _sizes(scale: Scale) -> tuple[int, ...]:
@@ -150,9 +143,10 @@ def _table(scale: Scale, found: dict[int, dict[str, Any]]) -> Table:
 
 
 def _paragraphs(times: Sequence[tuple[float, float]]) -> Iterator[str]:
-    wanted = exponent(list(zip((n for n, _ in times), _n_log_n(times), strict=True)))
+    wanted = growth_exponent(list(zip((n for n, _ in times), _n_log_n(times), strict=True)))
+    found = growth_exponent(times)
     yield (
-        f"CPU time grows with the {number(exponent(times))}th power of the size; n log n would be "
+        f"CPU time grows with the {number(found)}th power of the size; n log n would be "
         f"{number(wanted)} over these sizes. {_LARGEST:,} runs on "
         f"{_LARGEST // _RUNS_PER_ENGINE:,} engines are measured by `make bench "
         "NAME=simulator_scale`, which takes longer than all of this report may."

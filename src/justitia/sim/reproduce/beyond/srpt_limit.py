@@ -1,7 +1,8 @@
 """How much better than Justitia any order of service could be."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from justitia.sim.engine_time import least_mean_of_any_order_s
@@ -16,6 +17,7 @@ from justitia.sim.reproduce.beyond.rivals import (
     OWN,
     SRJF,
     Row,
+    jobs_of,
     mixes,
     play_of,
     srpt_of,
@@ -23,7 +25,6 @@ from justitia.sim.reproduce.beyond.rivals import (
 from justitia.sim.reproduce.cases import OWN_ERROR, PAPER_ERROR, num_runs
 from justitia.sim.reproduce.experiment import (
     Experiment,
-    Job,
     Outcomes,
     Scale,
     Section,
@@ -44,15 +45,6 @@ _AT_SRJF: Final = "fluid SRPT at the work of SRJF's play"
 _REAL: Final = "SRJF with exact estimates, a real play"
 _AT_BEST: Final = "fluid SRPT at the best mean rate of any play"
 _BOUND: Final = "proven: no order of service whatsoever"
-
-
-def _jobs(scale: Scale) -> Sequence[Job]:
-    jobs: list[Job] = []
-    for mix_name in mixes(scale):
-        for seed in scale.seeds:
-            jobs += [play_of(seed, scale=scale, mix_name=mix_name, row=row) for row in _RATED]
-            jobs.append(srpt_of(seed, scale=scale, mix_name=mix_name))
-    return jobs
 
 
 def _tell(scale: Scale, outcomes: Outcomes) -> Section:
@@ -152,6 +144,6 @@ EXPERIMENT: Final = Experiment(
     title="How much better any order could be",
     source="",
     about="Justitia against clairvoyant shortest-remaining-first, real and ideal.",
-    jobs=_jobs,
+    jobs=partial(jobs_of, _RATED),
     tell=_tell,
 )
