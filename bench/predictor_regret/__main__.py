@@ -17,16 +17,17 @@ they mean:
   ``rho_ps`` is above 1.3.
 * ``*_X``: the same for another way. ``exact``: exact costs. ``fixed``: the predictor, F stays.
   ``cold``: K2 that has seen nothing before. ``history``: no model, means of ended runs (rule E1's
-  ladder), from nothing; ``history_cold_k2``: and K2; ``history_own``: the same ladder, but an
-  application's mean counts from its first ended run on; ``history_warm``: after the other shelves'
-  runs; ``history_k2``: that and K2. ``vtc``, ``fcfs``: no estimates.
+  ladder), from nothing; ``history_cold_k2``: and K2; ``history_once``: the same ladder, but open
+  runs keep the estimate that they came with; ``history_patient``: and an application's own mean
+  counts only once five runs of it have ended; ``history_warm``: the ladder after the other
+  shelves' runs; ``history_k2``: that and K2. ``vtc``, ``fcfs``: no estimates.
 * ``*_small_kv``: on an engine with a quarter of the KV cache, where what waits for a block waits
   for one of few inferences to end: the worst ratios are those of runs of a few steps.
 * ``new_X_at_N``, with K2: mean JCT of the runs of an application of which N runs have ended, while
   models know the others, by that where a model knows it, too; mean over applications and shelves;
   ``*_others``: the same of all other runs. X: ``ladder`` (rule E1), ``default`` (the pool's default
-  cost), ``model`` (of N runs), ``own`` (the ladder, but its own mean counts from the first run on),
-  ``shrunk_M`` (own runs and M times what the ladder says, geometric mean).
+  cost), ``model`` (of N runs), ``patient`` (the ladder, but its own mean counts once five runs
+  of it have ended), ``shrunk_M`` (own runs and M times what the pool's say, geometric mean).
 * ``changed_X``: an application's runs cost three times as much from the middle on, prompts and
   outputs alike longer, all shelves played together, K2 from nothing: mean JCT of the changed runs
   by that with exact costs, mean over the applications; ``*_all``: of all runs; ``*_others``: of
@@ -42,7 +43,14 @@ import platform
 import statistics
 from pathlib import Path
 
-from cold_start import FirstRunHistory, change_figures, change_rows, cold_figures, cold_rows
+from cold_start import (
+    OnceHistory,
+    PatientHistory,
+    change_figures,
+    change_rows,
+    cold_figures,
+    cold_rows,
+)
 from shelves import (
     ENGINE,
     LOAD,
@@ -114,7 +122,8 @@ class Ways:
             "cold": learning(None, self.told),
             "history": play(scenario, "justitia", PlaySettings(estimator="history")),
             "history_cold_k2": learning(None, History(cost)),
-            "history_own": play(scenario, "justitia", estimator=FirstRunHistory(cost)),
+            "history_once": play(scenario, "justitia", estimator=OnceHistory(cost)),
+            "history_patient": play(scenario, "justitia", estimator=PatientHistory(cost)),
             "history_warm": play(scenario, "justitia", estimator=copy.deepcopy(self.history)),
             "history_k2": learning(self.taught_history, self.live),
             "vtc": play(scenario, "vtc"),

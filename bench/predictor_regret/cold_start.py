@@ -6,16 +6,9 @@ import random
 import statistics
 from dataclasses import replace
 
-from shelves import cost_of, scenario_of, trained
+from shelves import Given, cost_of, scenario_of, trained
 
-from justitia.core.estimates import (
-    MIN_HISTORY_RUNS,
-    Estimate,
-    Ladder,
-    Mean,
-    Source,
-    clamp_cost_kvtt,
-)
+from justitia.core.estimates import Estimate, Ladder, Source, clamp_cost_kvtt
 from justitia.core.learning import Learner, LearningRules
 from justitia.sim.estimators import DEFAULT_COST_KVTT, History
 from justitia.sim.loop import PlaySettings, play
@@ -24,29 +17,40 @@ LEARNING = PlaySettings(learning=LearningRules())
 #: Ended runs of the application at which it is looked at; from the last number on it has a model.
 KNOWN = (0, 1, 3, 5, 20)
 MODEL_FROM = 20
+#: Ended runs for which an application's own mean was waited for, once.
+PATIENCE_RUNS = 5
 #: How much more a changed application costs, from the middle of its runs on.
 CHANGE = 3.0
 
 
-class FirstRunHistory(History):
-    """Rule E1's ladder, but an application's own mean counts from its first ended run on."""
-
-    def __init__(self, cost):
-        super().__init__(cost)
-        self.own = {}
-
-    def run(self, run):
-        own = self.own.get(run.application)
-        if own is None:
-            return super().run(run)
-        return Estimate(clamp_cost_kvtt(own.value_kvtt), Source.HISTORY)
+class OnceHistory(History):
+    """Rule E1's ladder, but an estimate stays what it was when the run arrived."""
 
     def learn(self, run, true_cost_kvtt):
         super().learn(run, true_cost_kvtt)
-        self.own.setdefault(run.application, Mean()).add(true_cost_kvtt)
+        return False
 
 
-class PartlyKnown:
+class PatientHistory(OnceHistory):
+    """And an application's own mean counts only once five runs of it have ended."""
+
+    def __init__(self, cost):
+        super().__init__(cost)
+        self.ended = {}
+
+    def learn(self, run, true_cost_kvtt):
+        """Let the ladder hear of an application's runs when there are enough of them."""
+        ended = self.ended.setdefault(run.application, [])
+        ended.append((run, true_cost_kvtt))
+        if len(ended) == PATIENCE_RUNS:
+            for each in ended:
+                super().learn(*each)
+        elif len(ended) > PATIENCE_RUNS:
+            super().learn(run, true_cost_kvtt)
+        return False
+
+
+class PartlyKnown(Given):
     """Estimates of a pool in which one application is new; it learns nothing more."""
 
     def __init__(self, told, application, estimate_kvtt):
@@ -62,9 +66,6 @@ class PartlyKnown:
     def inference(self, run, place):
         return self.told.inference(run, place)
 
-    def learn(self, run, true_cost_kvtt):
-        """What is known is given."""
-
 
 def length_of(run):
     """Of a plan or a recorded run: what the ladder takes for the prompt's length."""
@@ -79,7 +80,7 @@ def ladder_of(runs):
 
 
 def by_ladder(known, others):
-    """Rule E1 as it is: the pool's mean of the length class until five runs have ended."""
+    """Rule E1 as it is: the mean of the known runs, without any the pool's of the length class."""
     ladder = ladder_of([*others, *known])
     application = known[0].application if known else ""
     return lambda run: ladder.estimate(application, prompt_length=length_of(run)).cost_kvtt
@@ -109,8 +110,13 @@ def by_default(known, others):
     return lambda run: DEFAULT_COST_KVTT  # noqa: ARG005 - whatever the run
 
 
-#: What else the runs before the ladder's own mean could be used for.
-SHRUNK = {"own": shrunk(0), "shrunk_1": shrunk(1), "shrunk_5": shrunk(5)}
+def patient(known, others):
+    """The pool's mean of the length class until five runs have ended."""
+    return by_ladder(known if len(known) >= PATIENCE_RUNS else [], others)
+
+
+#: What else could be made of few runs.
+OTHERS = {"patient": patient, "shrunk_1": shrunk(1), "shrunk_5": shrunk(5)}
 
 
 def by_model(known):
@@ -126,8 +132,8 @@ def states(known_runs, others):
         if number >= MODEL_FROM:
             yield "model", number, by_model(known)
         yield "ladder", number, by_ladder(known, others)
-        if 0 < number < MIN_HISTORY_RUNS:
-            for name, make in SHRUNK.items():
+        if 0 < number < MODEL_FROM:
+            for name, make in OTHERS.items():
                 yield name, number, make(known, others)
 
 
@@ -164,7 +170,7 @@ def cold_rows(shelf, taught, seed):
         others = [run for run in shelf.others if run.application != application]
         for name, number, estimate_kvtt in states(known_runs, others):
             estimator = PartlyKnown(told, application, estimate_kvtt)
-            for is_k2 in (True,) if name in SHRUNK else (False, True):
+            for is_k2 in (True,) if name in OTHERS else (False, True):
                 settings, learner = None, None
                 if is_k2:
                     settings, learner = LEARNING, copy.deepcopy(taught)
@@ -218,7 +224,7 @@ def larger(run, factor):
     return replace(run, inferences=inferences)
 
 
-class Stretched:
+class Stretched(Given):
     """Estimates of a model that has been trained anew since the change."""
 
     def __init__(self, told, run_ids):
@@ -231,9 +237,6 @@ class Stretched:
 
     def inference(self, run, place):
         return self.told.inference(run, place)
-
-    def learn(self, run, true_cost_kvtt):
-        """What is known is given."""
 
 
 def change_rows(runs, told, seed):

@@ -150,10 +150,7 @@ class PoolEndings:
         self._pool.models.note_end(view.application, facts, ended.true_cost_kvtt)
         self.bound.note_run(ended.true_cost_kvtt)
         self._pool.learning.learn(ended)
-        self._pool.ladder.learn(
-            view.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
-        )
-        self._pool.changes.is_ladder_dirty = True
+        self._pool.learn(ended)
         if label is not None:
             self._pool.changes.sample(self._sample(ended, facts))
 

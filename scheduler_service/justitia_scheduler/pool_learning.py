@@ -41,7 +41,7 @@ class PoolLearning:
         if pool.options.is_learning and ended.marks:
             self._learner.learn(
                 ended.application,
-                prior_kvtt=ended.estimate.cost_kvtt,
+                estimate=ended.estimate,
                 true_kvtt=ended.true_cost_kvtt,
                 marks=ended.marks,
             )

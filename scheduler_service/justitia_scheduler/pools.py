@@ -11,10 +11,10 @@ from typing import Final, Protocol
 import structlog
 
 from justitia.core.errors import RunExistsError
-from justitia.core.estimates import Source
+from justitia.core.estimates import Estimate
 from justitia.core.pool import Clock, Pool
 from justitia.core.privacy import Privacy, strictest
-from justitia.core.runs import RunState, RunView
+from justitia.core.runs import EndedRun, RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
 from justitia_scheduler.applications import Application, Track
 from justitia_scheduler.backlog import Backlog
@@ -62,7 +62,7 @@ class PoolOptions:
     default_cost_kvtt: int = 1_000_000
     max_open_runs: int = 100_000
     clock: Clock = Clock.DELIVERED
-    is_learning: bool = False
+    is_learning: bool = True
 
 
 class PoolService:
@@ -173,7 +173,7 @@ class PoolService:
         if not self.usable_prompt(order):
             return False
         is_open = order.run_id in self.core
-        return not is_open or self._is_provisional(order.run_id)
+        return not is_open or self.core.run(order.run_id).estimate.source.is_provisional
 
     def usable_prompt(self, order: RunOrder) -> str:
         """What of an order's prompt may be looked at: as far as all its applications allow."""
@@ -273,18 +273,29 @@ class PoolService:
             )
         view = self.core.run(order.run_id)
         self._note_order(order)
-        if cost_kvtt is None and (prediction is None or not self._is_provisional(order.run_id)):
+        if cost_kvtt is None and (prediction is None or not view.estimate.source.is_provisional):
             return view
         estimate = self.estimates.estimate(self.application(view.application), order, prediction)
+        return self._re_estimate(view, estimate)
+
+    def _re_estimate(self, view: RunView, estimate: Estimate) -> RunView:
         if estimate == view.estimate:
             return view
         self.metrics.count(self.metrics.estimates, self.name, view.application, estimate.source)
-        view = self.core.re_estimate(order.run_id, estimate)
-        self._changed(order.run_id, has_new_tag=True)
+        view = self.core.re_estimate(view.run_id, estimate)
+        self._changed(view.run_id, has_new_tag=True)
         return view
 
-    def _is_provisional(self, run_id: str) -> bool:
-        return self.core.run(run_id).estimate.source not in (Source.CLIENT, Source.MODEL)
+    def learn(self, ended: EndedRun) -> None:
+        """Take in what a run cost; open ones of its application are estimated anew (E1 and E2)."""
+        is_news = self.ladder.learn(
+            ended.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
+        )
+        self.changes.is_ladder_dirty = True
+        if is_news:
+            served = self.application(ended.application)
+            for view in self.core.provisional_runs(ended.application):
+                self._re_estimate(view, self.estimates.from_history(served, view))
 
     def _note_order(self, order: RunOrder) -> None:
         """Keep what a client added: its declared cost, and the prompt where that is allowed."""

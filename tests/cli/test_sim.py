@@ -44,7 +44,7 @@ def test_learning_can_have_seen_another_scenario(justitia, tmp_path):
     ]
     path = tmp_path / "before.jsonl"
     write_scenario(path, scenario(*small_and_large, engines=(engine(blocks=20),)))
-    command = ("sim", "run", path, "--estimator", "history", "--policy", "justitia")
+    command = ("sim", "run", path, "--estimator", "error:1.0", "--policy", "justitia")
     _, fixed, _ = justitia(*command)
     _, cold, _ = justitia(*command, "--learning")
     status, warm, _ = justitia(*command, "--learning", "--warm-up", path)

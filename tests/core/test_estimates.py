@@ -6,7 +6,7 @@ import pytest
 
 from justitia.core.errors import InvalidValueError
 from justitia.core.estimates import (
-    MIN_HISTORY_RUNS,
+    MIN_PEER_RUNS,
     Estimate,
     Ladder,
     Source,
@@ -36,9 +36,9 @@ FULL = {"client_kvtt": 10.0, "model_kvtt": 20.0, "model_version": "v1", "fallbac
     [
         ((), 5, 5, Estimate(10, Source.CLIENT)),
         (("client",), 5, 5, Estimate(20, Source.MODEL, "v1")),
-        (("client", "model"), 5, 5, Estimate(30, Source.HISTORY)),
-        (("client", "model"), 4, 5, Estimate(40, Source.POOL)),
-        (("client", "model"), 4, 4, Estimate(50, Source.DEFAULT)),
+        (("client", "model"), 1, 5, Estimate(30, Source.HISTORY)),
+        (("client", "model"), 0, 5, Estimate(40, Source.POOL)),
+        (("client", "model"), 0, 4, Estimate(50, Source.DEFAULT)),
         (("client", "model", "fallback"), 0, 0, Estimate(7, Source.DEFAULT)),
     ],
 )
@@ -53,7 +53,7 @@ def test_each_step_of_the_ladder_is_taken_when_those_above_are_missing(
     ladder = make_ladder(own=own, peers=peers)
     estimate = ladder.estimate("app", prompt_length=100, model_version="v1", **answers)
     assert estimate == expected
-    assert MIN_HISTORY_RUNS == 5
+    assert MIN_PEER_RUNS == 5
 
 
 @pytest.mark.parametrize("answer", [NAN, INF, -INF, 0.0, -5.0])
@@ -77,6 +77,17 @@ def test_the_pools_prior_is_for_prompts_of_that_length():
     assert ladder.estimate("app", prompt_length=64).source is Source.POOL
     assert ladder.estimate("app", prompt_length=128).source is Source.DEFAULT
     assert ladder.estimate("app", prompt_length=None).source is Source.DEFAULT
+
+
+def test_open_runs_look_otherwise_after_the_first_end_and_whenever_their_number_has_doubled():
+    ladder = make_ladder()
+    news = [ladder.learn("app", prompt_length=None, cost_kvtt=30) for _ in range(20)]
+    assert [at for at, is_news in enumerate(news, start=1) if is_news] == [1, 2, 4, 8, 16]
+
+
+def test_only_what_client_and_model_say_is_not_provisional():
+    provisional = {source for source in Source if source.is_provisional}
+    assert provisional == {Source.HISTORY, Source.POOL, Source.DEFAULT}
 
 
 def test_a_mean_is_exact_for_huge_costs():

@@ -10,18 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from justitia.core import learning
+from justitia.core import regression
+from justitia.core.estimates import Estimate, Source
 from justitia.core.learning import (
     LEVELS,
+    MAX_ORIGINS,
     MIN_RUNS,
-    NUM_FEATURES,
     Belief,
     Learner,
     Mark,
-    Regression,
     Trail,
     quantile_kvtt,
 )
+from justitia.core.regression import NUM_FEATURES, Regression
 from justitia.core.units import MAX_COST_KVTT
 
 NUMBERS = st.floats(-5, 5, allow_nan=False)
@@ -32,13 +33,13 @@ def oracle(rows, at):
     """The same posterior by numpy: least squares with a ridge, older rows discounted."""
     x = np.array([row[:-1] for row in rows]).reshape(-1, NUM_FEATURES)
     y = np.array([row[-1] for row in rows])
-    keep = 1 - 1 / learning._MEMORY_RUNS
+    keep = 1 - 1 / regression._MEMORY_RUNS
     discount = keep ** np.arange(len(rows) - 1, -1, -1.0)
-    precision = (x.T * discount) @ x + np.diag(learning._RIDGE)
+    precision = (x.T * discount) @ x + np.diag(regression._RIDGE)
     weights = np.linalg.solve(precision, (x.T * discount) @ y)
     rest = discount @ y**2 - weights @ precision @ weights
-    prior = learning._VARIANCE_RUNS
-    variance = (prior * learning._VARIANCE + max(0, rest)) / (prior + discount.sum())
+    prior = regression._VARIANCE_RUNS
+    variance = (prior * regression._VARIANCE + max(0, rest)) / (prior + discount.sum())
     at = np.array(at)
     return at @ weights, variance * (1 + at @ np.linalg.solve(precision, at))
 
@@ -188,6 +189,10 @@ def test_an_aborted_inference_is_not_counted_and_its_run_teaches_nothing():
 # -- lessons ---------------------------------------------------------------------------------------
 
 
+def estimated(cost, source=Source.MODEL, version="v1"):
+    return Estimate(cost, source, version)
+
+
 def teach(learner, num, *, application="app", seed=1, spread=0.1):
     """Runs of n equal inferences cost n times each; the estimate knows nothing of n."""
     rng = random.Random(seed)
@@ -195,11 +200,11 @@ def teach(learner, num, *, application="app", seed=1, spread=0.1):
         inferences, each = rng.randint(2, 20), rng.randint(80, 120)
         true = round(inferences * each * rng.lognormvariate(0, spread))
         marks = [Mark(0, 0, 0, inferences), Mark(1, 1, each, inferences)]
-        learner.learn(application, prior_kvtt=1000, true_kvtt=true, marks=marks)
+        learner.learn(application, estimate=estimated(1000), true_kvtt=true, marks=marks)
 
 
 def expect(learner, mark, application="app"):
-    belief = learner.believe(application, prior_kvtt=1000, mark=mark)
+    belief = learner.believe(application, estimate=estimated(1000), mark=mark)
     return None if belief is None else learner.cost_kvtt(belief, above_kvtt=0)
 
 
@@ -224,16 +229,46 @@ def test_where_the_estimate_is_as_good_nothing_is_said():
     learner = Learner()
     for n in range(50):
         cost = 500 + 37 * n
-        learner.learn("app", prior_kvtt=cost, true_kvtt=cost, marks=[Mark(1, 1, 100, 5)])
-    assert learner.believe("app", prior_kvtt=900, mark=Mark(1, 1, 100, 5)) is None
+        learner.learn("app", estimate=estimated(cost), true_kvtt=cost, marks=[Mark(1, 1, 100, 5)])
+    assert learner.believe("app", estimate=estimated(900), mark=Mark(1, 1, 100, 5)) is None
 
 
 def test_a_habit_that_changes_is_unlearned():
     learner = Learner()
     teach(learner, 100)
     for _ in range(3000):
-        learner.learn("app", prior_kvtt=1000, true_kvtt=8000, marks=[Mark(1, 1, 100, 10)])
+        learner.learn("app", estimate=estimated(1000), true_kvtt=8000, marks=[Mark(1, 1, 100, 10)])
     assert expect(learner, Mark(1, 1, 100, 10)) == pytest.approx(8000, rel=0.1)
+
+
+def test_what_is_wrong_with_the_default_is_not_held_against_the_mean():
+    """The default is 1,000,000 and runs cost 60,000; the mean is as good as it can be."""
+    learner = Learner()
+    default = estimated(1_000_000, Source.DEFAULT, "")
+    for n in range(40):
+        mark = Mark(0, 0, 0, 4 + n % 3)
+        learner.learn("app", estimate=default, true_kvtt=15_000 * (4 + n % 3), marks=[mark])
+    seen = Mark(0, 0, 0, 4)
+    assert learner.believe("app", estimate=default, mark=seen) is not None
+    for other in (estimated(216_000, Source.HISTORY, ""), estimated(216_000, Source.CLIENT, "")):
+        assert learner.believe("app", estimate=other, mark=seen) is None
+
+
+def test_a_new_model_is_not_corrected_by_what_the_old_one_did():
+    learner = Learner()
+    teach(learner, 40)
+    new = estimated(1000, version="v2")
+    assert learner.believe("app", estimate=new, mark=Mark(1, 1, 100, 10)) is None
+    assert expect(learner, Mark(1, 1, 100, 10)) is not None
+
+
+def test_of_many_models_only_the_last_are_remembered():
+    learner = Learner()
+    for version in range(3 * MAX_ORIGINS):
+        estimate = estimated(1000, version=f"v{version}")
+        learner.learn("app", estimate=estimate, true_kvtt=900, marks=[Mark(0, 0, 0, 3)])
+    kept = [each["model_version"] for each in learner.lessons("app")["origins"]]
+    assert kept == [f"v{version}" for version in range(2 * MAX_ORIGINS, 3 * MAX_ORIGINS)]
 
 
 def test_lessons_survive_as_json_and_go_with_their_application():
@@ -249,15 +284,21 @@ def test_lessons_survive_as_json_and_go_with_their_application():
     assert expect(learner, mark) is None
 
 
+ORIGIN = {"source": "model", "model_version": "v1", "anchor_kvtt": 10, "levels": {}}
+
+
 @pytest.mark.parametrize(
     "record",
     [
         {},
-        {"anchor_kvtt": 0, "levels": {}},
-        {"anchor_kvtt": 10, "levels": {"x": [0.0] * 17}},
-        {"anchor_kvtt": 10, "levels": {"99": [0.0] * 17}},
-        {"anchor_kvtt": 10, "levels": {"1": [0.0]}},
-        {"anchor_kvtt": 10, "levels": {"1": None}},
+        {"origins": None},
+        {"origins": [{"anchor_kvtt": 10, "levels": {}}]},
+        {"origins": [{**ORIGIN, "source": "oracle"}]},
+        {"origins": [{**ORIGIN, "anchor_kvtt": 0}]},
+        {"origins": [{**ORIGIN, "levels": {"x": [0.0] * 17}}]},
+        {"origins": [{**ORIGIN, "levels": {"99": [0.0] * 17}}]},
+        {"origins": [ORIGIN, {**ORIGIN, "levels": {"1": [0.0]}}]},
+        {"origins": [{**ORIGIN, "levels": {"1": None}}]},
     ],
 )
 def test_lessons_that_make_no_sense_are_refused_and_change_nothing(record):

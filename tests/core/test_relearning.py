@@ -17,6 +17,10 @@ from justitia.core.units import FINE_PER_KVTT, UNIT_WEIGHT, Ticks, parse_weight,
 NAMES = [f"run-{n}" for n in range(5)]
 
 
+def estimated(cost):
+    return Estimate(cost, Source.MODEL, "v1")
+
+
 class Engine:
     """One engine of a pool: totals of runs, what is in flight, what has finished."""
 
@@ -28,8 +32,8 @@ class Engine:
         self.sequence = 0
 
     def start(self, run_id, cost=1000, *, weight=UNIT_WEIGHT, application="app"):
-        estimate = Estimate(cost, Source.MODEL, "v1")
         self.totals[run_id] = 0
+        estimate = estimated(cost)
         return self.pool.start_run(run_id, application, weight=weight, estimate=estimate, now_s=0.0)
 
     def report(self, run_id, kvtt=0, *, finished=(), waiting=0, running=0):
@@ -49,7 +53,7 @@ def taught(num=50, **rules):
     for n in range(num):
         size = 2 + n % 19
         marks = [Mark(0, 0, 0, size), Mark(1, 1, 100, size)]
-        learner.learn("app", prior_kvtt=500 + 50 * n, true_kvtt=100 * size, marks=marks)
+        learner.learn("app", estimate=estimated(500 + 50 * n), true_kvtt=100 * size, marks=marks)
     return learner
 
 
@@ -119,7 +123,7 @@ def test_an_aborted_inference_moves_nothing():
     for n in range(40):
         true = 100 + 100 * (n % 10)
         marks = [Mark(1, 1, true // 5, 5)]
-        learner.learn("app", prior_kvtt=1000, true_kvtt=true, marks=marks)
+        learner.learn("app", estimate=estimated(1000), true_kvtt=true, marks=marks)
     engine = Engine(learner)
     engine.start("run", 1000)
     assert engine.report("run", 5, finished=[None], running=4) == []
@@ -130,11 +134,20 @@ def test_another_estimate_is_judged_anew():
     engine = Engine(taught())
     engine.start("run", 1000)
     engine.report("run", waiting=20)
-    view = engine.pool.re_estimate("run", Estimate(5000, Source.CLIENT))
+    view = engine.pool.re_estimate("run", estimated(5000))
     assert (view.learned_kvtt, f_kvtt(view)) == (0, 5000)
     (moved,) = engine.report("run", waiting=20)
     assert moved.learned_kvtt < 3000
-    assert moved.estimate.source is Source.CLIENT
+    assert moved.estimate == estimated(5000)
+
+
+def test_an_estimate_from_elsewhere_is_not_judged_by_the_models_lessons():
+    engine = Engine(taught())
+    engine.start("run", 1000)
+    engine.report("run", waiting=20)
+    engine.pool.re_estimate("run", Estimate(5000, Source.CLIENT))
+    assert engine.report("run", waiting=20) == []
+    assert engine.pool.run("run").cost_kvtt == 5000
 
 
 def test_a_run_that_came_back_from_a_record_keeps_f_and_teaches_nothing():

@@ -239,7 +239,8 @@ async def test_damaged_lessons_are_left_out(tmp_path, open_service, close_servic
     engine = bench.engine()
     await engine.join()
     await teach(bench, engine, runs=1)
-    bench.pool.learning._learner._by_application["chat"].by_level[0].square = float("nan")
+    (lessons,) = bench.pool.learning._learner._by_application["chat"].values()
+    lessons.by_level[0].square = float("nan")
     bench.pool.changes.lessons["chat"] = None
     await close_service(bench)
     bench = await open_service(path, is_learning=True, clock=bench.clock)

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from justitia.core.errors import InvalidValueError
+from justitia.core.learning import LearningRules
 from justitia.core.policies import POLICIES
 from justitia.sim.exact.parity import compare
+from justitia.sim.loop import PlaySettings, play
 from justitia.sim.scenario import Segment
 from justitia.testing.sim_scenarios import (
     EXACT_STEP_TIME,
@@ -58,6 +60,16 @@ def test_without_a_prefix_cache_the_two_agree_to_the_last_bit(name, policy):
     assert parity.fast.wasted_kvtt == parity.exact.wasted_kvtt
     assert (parity.jct_difference, parity.order_correlation) == (0.0, 1.0)
     assert name != "preemption" or parity.fast.wasted_kvtt > 0, "what the case is about"
+
+
+@pytest.mark.parametrize("estimator", ["error:1.0", "history"])
+def test_they_agree_too_while_f_moves(estimator):
+    plan = SCENARIOS["preemption"]
+    rules = LearningRules(early_share=1.0, min_change=0.0)
+    parity = compare(plan, "justitia", PlaySettings(estimator=estimator, learning=rules))
+    assert parity.fast.runs == parity.exact.runs
+    fixed = play(plan, "justitia", PlaySettings(estimator=estimator))
+    assert fixed.runs != parity.fast.runs, "what the case is about"
 
 
 @pytest.mark.parametrize("policy", ["vtc", "srjf", "parrot"])

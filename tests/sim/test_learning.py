@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from justitia.core.estimates import Estimate, Source
 from justitia.core.learning import Learner, LearningRules
 from justitia.core.policies import EVERY_POLICY
 from justitia.sim.fast.engine import FastEngine
@@ -68,19 +69,34 @@ def wide(run_id, width, at_s=0.0):
     return run(run_id, *(inference(8, 8) for _ in range(width)), at_s=at_s, application="app")
 
 
+class Alike:
+    """Takes all runs and inferences for the same."""
+
+    def run(self, run):
+        del run
+        return Estimate(1000, Source.HISTORY)
+
+    def inference(self, run, place):
+        del run, place
+        return 100
+
+    def learn(self, run, true_cost_kvtt):
+        del run, true_cost_kvtt
+        return False
+
+
 def taught():
     """One that has met runs of 1 to 10 equal inferences, all of which were estimated alike."""
     learner = Learner(LearningRules(early_share=1.0))
     runs = [wide(f"t{n}", 1 + n % 10, at_s=float(n)) for n in range(60)]
-    play(scenario(*runs), "justitia", PlaySettings(estimator="history"), learner=learner)
+    play(scenario(*runs), "justitia", learner=learner, estimator=Alike())
     return learner
 
 
 def test_every_engine_that_knows_a_run_hears_of_its_new_f():
     ear = Ear()
     plan = scenario(wide("wide", 10), engines=(engine(), engine()))
-    settings_ = PlaySettings(estimator="history")
-    play(plan, "justitia", settings_, learner=taught(), make_engine=ear)
+    play(plan, "justitia", learner=taught(), make_engine=ear, estimator=Alike())
     by_engine = defaultdict(list)
     for engine_id, _, finish in ear.tags:
         by_engine[engine_id].append(finish)
@@ -91,9 +107,8 @@ def test_every_engine_that_knows_a_run_hears_of_its_new_f():
 def test_a_wide_run_that_was_taken_for_a_narrow_one_lets_others_pass():
     others = (wide(f"n{n}", 1, at_s=0.01 * (n + 1)) for n in range(5))
     plan = scenario(wide("wide", 10), *others, engines=(engine(max_num_seqs=2),))
-    settings_ = PlaySettings(estimator="history")
-    fixed = {each.run_id: each.jct_s for each in play(plan, "justitia", settings_).runs}
-    learned = play(plan, "justitia", settings_, learner=taught())
+    fixed = {each.run_id: each.jct_s for each in play(plan, "justitia", estimator=Alike()).runs}
+    learned = play(plan, "justitia", learner=taught(), estimator=Alike())
     by_id = {each.run_id: each.jct_s for each in learned.runs}
     narrow = [f"n{n}" for n in range(5)]
     assert sum(by_id[name] for name in narrow) < sum(fixed[name] for name in narrow)

@@ -10,8 +10,9 @@ from typing import Final
 from justitia.core.errors import InvalidValueError, shown
 from justitia.core.units import MAX_COST_KVTT
 
-#: An application's own mean counts from this many finished runs on (rule E1).
-MIN_HISTORY_RUNS: Final = 5
+#: The mean of the pool's runs of a length counts from so many of them on (rule E1); that of an
+#: application's own runs from the first one on.
+MIN_PEER_RUNS: Final = 5
 
 
 class Source(StrEnum):
@@ -22,6 +23,11 @@ class Source(StrEnum):
     HISTORY = "history"
     POOL = "pool"
     DEFAULT = "default"
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether it knows the application at best, not the run: a better one may come (E2)."""
+        return self not in (Source.CLIENT, Source.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,9 @@ class Mean:
 class Ladder:
     """The cold start ladder of one pool (rule E1).
 
-    Order: what the client declares; the application's trained model; the application's own mean of
-    at least ``MIN_HISTORY_RUNS`` finished runs; the pool's mean for prompts of that length; the
-    application's ``fallbackCost``; the pool's default.
+    Order: what the client declares; the application's trained model; the mean of the application's
+    own finished runs; that of at least ``MIN_PEER_RUNS`` of the pool with prompts of that length;
+    the application's ``fallbackCost``; the pool's default.
     """
 
     default_cost_kvtt: int
@@ -111,26 +117,30 @@ class Ladder:
         if model_kvtt is not None and is_usable_cost(model_kvtt):
             return self._made(model_kvtt, Source.MODEL, model_version)
         own = self._by_application.get(application)
-        if own is not None and own.count >= MIN_HISTORY_RUNS:
+        if own is not None:
             return self._made(own.value_kvtt, Source.HISTORY)
         peers = None if prompt_length is None else self._by_length.get(_bucket(prompt_length))
-        if peers is not None and peers.count >= MIN_HISTORY_RUNS:
+        if peers is not None and peers.count >= MIN_PEER_RUNS:
             return self._made(peers.value_kvtt, Source.POOL)
         if fallback_kvtt is not None and is_usable_cost(fallback_kvtt):
             return self._made(fallback_kvtt, Source.DEFAULT)
         return self._made(self.default_cost_kvtt, Source.DEFAULT)
 
-    def learn(self, application: str, *, prompt_length: int | None, cost_kvtt: int) -> None:
+    def learn(self, application: str, *, prompt_length: int | None, cost_kvtt: int) -> bool:
         """Count the true cost of a finished run (rule K1).
 
-        Remembers at most ``max_applications`` of them, the ones seen last.
+        Returns whether the provisional estimates of the application's open runs are to be made
+        anew: with its first finished run, and whenever their number has doubled. Remembers at most
+        ``max_applications`` of them, the ones seen last.
         """
-        self._by_application.setdefault(application, Mean()).add(cost_kvtt)
+        own = self._by_application.setdefault(application, Mean())
+        own.add(cost_kvtt)
         self._by_application.move_to_end(application)
         if len(self._by_application) > self.max_applications:
             self._by_application.popitem(last=False)
         if prompt_length is not None:
             self._by_length.setdefault(_bucket(prompt_length), Mean()).add(cost_kvtt)
+        return own.count & (own.count - 1) == 0
 
     def forget(self, application: str) -> None:
         """Drop what an application taught: it is gone."""

@@ -10,7 +10,10 @@ how far the true cost C lay from the estimate C0 that the run began with:
 by a conjugate Bayesian regression. Before anything was learned all weights are 0: the estimate
 stays. A prediction is a lognormal distribution of C; that more than C has been served already cuts
 it off below, so what was estimated too low is raised by what such runs came to, never by blind
-doubling. The anchor is the C0 of the application's first run, to keep the columns apart.
+doubling. The anchor is the C0 of the first of these runs, to keep the columns apart.
+
+What is learned is how far *an estimator* is off, so lessons are kept apart by who made C0: those of
+the pool's default say nothing of the application's own mean, nor one model's of the next one's.
 """
 
 import math
@@ -19,29 +22,23 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from justitia.core.estimates import clamp_cost_kvtt, require_cost_kvtt
+from justitia.core.estimates import Estimate, Source, clamp_cost_kvtt, require_cost_kvtt
+from justitia.core.regression import Regression
 from justitia.core.units import MAX_COST_KVTT
 
-NUM_FEATURES: Final = 4
 #: A level counts from so many ended runs of the application that reached it.
 MIN_RUNS: Final = 5
-#: Pseudo-observations that hold each weight at 0.
-_RIDGE: Final = (1.0, 1.0, 1.0, 1.0)
-#: What the residual variance is taken for before anything is known, and for how many runs it
-#: counts.
-_VARIANCE: Final = 0.25
-_VARIANCE_RUNS: Final = 2.0
-#: Older runs count less: all of them together for at most about so many.
-_MEMORY_RUNS: Final = 500
+#: Estimators of one application that are told apart: its default, its mean, its last models.
+MAX_ORIGINS: Final = 6
 #: Logarithms of quotients beyond this are faults.
 _MAX_LOG: Final = 30.0
-#: Largest count or sum that can have come about.
-_MAX_SUM: Final = 1e12
 #: Beyond so many standard deviations a normal distribution has no digits left.
 _MAX_SIGMAS: Final = 30.0
 _NORMAL: Final = NormalDist()
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 #: Finished inferences at which a run reaches its levels: 0, 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, ...
 LEVELS: Final = (0, 1, 2, 3, 4, *(b + 1 for e in range(2, 12) for b in (2**e, 3 * 2 ** (e - 1))))
@@ -129,108 +126,6 @@ class Trail:
         self.has_news = True
 
 
-class Regression:
-    """Bayesian linear regression with a normal-inverse-gamma prior around "all weights are 0"."""
-
-    __slots__ = ("_factor", "_weights", "count", "gram", "moment", "square", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        #: Sums over the runs, older ones discounted: x x', lower triangle by rows; x y; y y; 1.
-        self.gram = [0.0] * (NUM_FEATURES * (NUM_FEATURES + 1) // 2)
-        self.moment = [0.0] * NUM_FEATURES
-        self.square = 0.0
-        self.total = 0.0
-        self._factor: list[list[float]] | None = None
-        self._weights: list[float] = []
-
-    def add(self, x: Sequence[float], y: float) -> None:
-        """Take in one run."""
-        keep = 1 - 1 / _MEMORY_RUNS
-        pairs = (x[i] * x[j] for i in range(NUM_FEATURES) for j in range(i + 1))
-        self.gram = [keep * old + new for old, new in zip(self.gram, pairs, strict=True)]
-        self.moment = [keep * old + each * y for old, each in zip(self.moment, x, strict=True)]
-        self.square = keep * self.square + y * y
-        self.total = keep * self.total + 1
-        self.count += 1
-        self._factor = None
-
-    def sums(self) -> list[float]:
-        """Freeze what it knows, to be stored."""
-        return [self.count, self.total, self.square, *self.moment, *self.gram]
-
-    @classmethod
-    def of(cls, sums: Sequence[float]) -> "Regression":
-        """Bring back what ``sums`` froze.
-
-        Raises:
-            ValueError: these can't be its sums.
-        """
-        made = cls()
-        values = [float(each) for each in sums]
-        is_whole = len(values) == len(made.sums())
-        is_sane = all(abs(each) <= _MAX_SUM for each in values)
-        if not (is_whole and is_sane) or min(values[:3]) < 0:
-            raise ValueError("no sums of a regression")
-        count, made.total, made.square, *rest = values
-        made.count = int(count)
-        made.moment, made.gram = rest[:NUM_FEATURES], rest[NUM_FEATURES:]
-        return made
-
-    def predict(self, x: Sequence[float]) -> tuple[float, float]:
-        """Return mean and variance of y at x."""
-        factor = self._factor
-        if factor is None:
-            factor = self._factor = _cholesky(self.gram)
-            self._weights = _back(factor, _forward(factor, self.moment))
-        weights = self._weights
-        mean = sum(w * each for w, each in zip(weights, x, strict=True))
-        fitted = sum(w * m for w, m in zip(weights, self.moment, strict=True))
-        # The prior's own term is in it: y'y - w'(X'X + ridge)w.
-        rest = _VARIANCE_RUNS * _VARIANCE + max(0.0, self.square - fitted)
-        variance = rest / (_VARIANCE_RUNS + self.total)
-        spread = sum(each * each for each in _forward(factor, x))
-        return mean, variance * (1 + spread)
-
-    @property
-    def mean_square(self) -> float:
-        """How far y is from 0, the estimate's own error, in the mean of its square."""
-        return (_VARIANCE_RUNS * _VARIANCE + self.square) / (_VARIANCE_RUNS + self.total)
-
-
-def _cholesky(gram: Sequence[float]) -> list[list[float]]:
-    """Factor the Gram matrix with the ridge on its diagonal into L L'."""
-    factor: list[list[float]] = []
-    for i in range(NUM_FEATURES):
-        row: list[float] = []
-        for j in range(i + 1):
-            value = gram[i * (i + 1) // 2 + j] + (_RIDGE[i] if i == j else 0.0)
-            other = row if i == j else factor[j]
-            value -= sum(a * b for a, b in zip(row[:j], other[:j], strict=True))
-            # Never below the ridge but for rounding.
-            row.append(math.sqrt(max(value, 1e-9)) if i == j else value / factor[j][j])
-        factor.append(row)
-    return factor
-
-
-def _forward(factor: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """Solve L z = right."""
-    solved: list[float] = []
-    for row, value in zip(factor, right, strict=True):
-        rest = value - sum(a * z for a, z in zip(row, solved, strict=False))
-        solved.append(rest / row[-1])
-    return solved
-
-
-def _back(factor: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """Solve L' w = right."""
-    weights = [0.0] * NUM_FEATURES
-    for i in reversed(range(NUM_FEATURES)):
-        rest = right[i] - sum(factor[j][i] * weights[j] for j in range(i + 1, NUM_FEATURES))
-        weights[i] = rest / factor[i][i]
-    return weights
-
-
 def quantile_kvtt(belief: Belief, quantile: float, *, above_kvtt: float) -> float:
     """Quantile of C given that C is above what the run has got already; at least that."""
     if above_kvtt < 1:
@@ -252,9 +147,21 @@ def _log(value: float) -> float:
     return max(-_MAX_LOG, min(_MAX_LOG, math.log(value)))
 
 
+class Origin(NamedTuple):
+    """Who estimates: what is learned of one says nothing of another."""
+
+    source: Source
+    model_version: str
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> "Origin":
+        """Say whose estimate this is."""
+        return cls(estimate.source, estimate.model_version)
+
+
 @dataclass(slots=True)
 class _Lessons:
-    """What ended runs of one application taught: by level, and the C0 of the first of them."""
+    """What runs of one application and one origin taught: by level, and the C0 of their first."""
 
     anchor_kvtt: int
     by_level: dict[int, Regression] = field(default_factory=dict)
@@ -276,9 +183,30 @@ class _Lessons:
             return None
         return Belief(math.log(prior_kvtt) + mean, math.sqrt(variance))
 
+    def freeze(self) -> dict[str, Any]:
+        """Put it into what JSON can hold."""
+        levels = {str(level): each.sums() for level, each in self.by_level.items()}
+        return {"anchor_kvtt": self.anchor_kvtt, "levels": levels}
+
+    @classmethod
+    def thaw(cls, record: Mapping[str, Any]) -> "_Lessons":
+        """Bring back what ``freeze`` made; KeyError, TypeError, ValueError: it makes no sense."""
+        anchor_kvtt = require_cost_kvtt("anchor_kvtt", record["anchor_kvtt"])
+        levels = {int(level): Regression.of(sums) for level, sums in record["levels"].items()}
+        if not all(0 <= level < len(LEVELS) for level in levels):
+            raise ValueError("no such level")
+        return cls(anchor_kvtt, levels)
+
+
+#: Of one application; the one that was taught last comes last.
+_ByOrigin = OrderedDict[Origin, _Lessons]
+
 
 class Learner:
-    """Learns how runs of a pool's applications go on, and says what open ones will cost."""
+    """Learns how runs of a pool's applications go on, and says what open ones will cost.
+
+    Remembers the ``max_applications`` that taught last, and of each the ``MAX_ORIGINS`` that did.
+    """
 
     def __init__(
         self,
@@ -288,29 +216,32 @@ class Learner:
     ) -> None:
         self.rules = rules
         self.max_applications = max_applications
-        self._by_application: OrderedDict[str, _Lessons] = OrderedDict()
+        self._by_application: OrderedDict[str, _ByOrigin] = OrderedDict()
 
     def learn(
-        self, application: str, *, prior_kvtt: int, true_kvtt: int, marks: Sequence[Mark]
+        self, application: str, *, estimate: Estimate, true_kvtt: int, marks: Sequence[Mark]
     ) -> None:
-        """Take in a run that has ended as a whole: its first estimate, its true cost, its trail."""
+        """Take in a run that has ended as a whole: its estimate, its true cost, its trail."""
         if not marks:
             return
-        lessons = self._by_application.setdefault(application, _Lessons(prior_kvtt))
-        self._by_application.move_to_end(application)
-        if len(self._by_application) > self.max_applications:
-            self._by_application.popitem(last=False)
+        prior_kvtt = estimate.cost_kvtt
+        by_origin = _use(self._by_application, application, OrderedDict(), self.max_applications)
+        lessons = _use(by_origin, Origin.of(estimate), _Lessons(prior_kvtt), MAX_ORIGINS)
         lessons.add(marks, prior_kvtt, true_kvtt)
 
-    def believe(self, application: str, *, prior_kvtt: int, mark: Mark) -> Belief | None:
-        """Say what a run at a mark will cost; None: too few of its application have been there."""
-        lessons = self._by_application.get(application)
-        return None if lessons is None else lessons.believe(mark, prior_kvtt)
+    def believe(self, application: str, *, estimate: Estimate, mark: Mark) -> Belief | None:
+        """Say what a run at a mark will cost.
 
-    def revise(self, application: str, trail: Trail, *, prior_kvtt: int) -> None:
+        None: too few of its application have been there with an estimate of this origin.
+        """
+        by_origin = self._by_application.get(application)
+        lessons = None if by_origin is None else by_origin.get(Origin.of(estimate))
+        return None if lessons is None else lessons.believe(mark, estimate.cost_kvtt)
+
+    def revise(self, application: str, trail: Trail, *, estimate: Estimate) -> None:
         """Bring what is believed of an open run up to its last mark."""
         trail.has_news = False
-        belief = self.believe(application, prior_kvtt=prior_kvtt, mark=trail.marks[-1])
+        belief = self.believe(application, estimate=estimate, mark=trail.marks[-1])
         trail.belief = belief or trail.belief
 
     def cost_kvtt(self, belief: Belief, *, above_kvtt: int) -> int:
@@ -328,11 +259,11 @@ class Learner:
 
     def lessons(self, application: str) -> dict[str, Any] | None:
         """Freeze what an application taught, as what JSON can hold; None: nothing."""
-        lessons = self._by_application.get(application)
-        if lessons is None:
+        by_origin = self._by_application.get(application)
+        if by_origin is None:
             return None
-        levels = {str(level): each.sums() for level, each in lessons.by_level.items()}
-        return {"anchor_kvtt": lessons.anchor_kvtt, "levels": levels}
+        origins = [{**origin._asdict(), **each.freeze()} for origin, each in by_origin.items()]
+        return {"origins": origins}
 
     def restore(self, application: str, record: Mapping[str, Any]) -> None:
         """Put back what ``lessons`` froze.
@@ -340,11 +271,20 @@ class Learner:
         Raises:
             KeyError, TypeError, ValueError: the record makes no sense; nothing has changed.
         """
-        anchor_kvtt = require_cost_kvtt("anchor_kvtt", record["anchor_kvtt"])
-        levels = {int(level): Regression.of(sums) for level, sums in record["levels"].items()}
-        if not all(0 <= level < len(LEVELS) for level in levels):
-            raise ValueError("no such level")
-        self._by_application[application] = _Lessons(anchor_kvtt, levels)
+        by_origin: _ByOrigin = OrderedDict()
+        for each in record["origins"][-MAX_ORIGINS:]:
+            origin = Origin(Source(each["source"]), str(each["model_version"]))
+            by_origin[origin] = _Lessons.thaw(each)
+        self._by_application[application] = by_origin
+
+
+def _use(kept: OrderedDict[_K, _V], key: _K, new: _V, most: int) -> _V:
+    """Take what is kept under a key, or the new one; the one used longest ago goes beyond most."""
+    value = kept.setdefault(key, new)
+    kept.move_to_end(key)
+    if len(kept) > most:
+        kept.popitem(last=False)
+    return value
 
 
 def _features(mark: Mark, prior_kvtt: int, anchor_kvtt: int) -> tuple[float, ...]:

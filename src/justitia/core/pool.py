@@ -136,6 +136,14 @@ class Pool:
         self._take_for(run, estimate.cost_kvtt)
         return self._view(run)
 
+    def provisional_runs(self, application: str) -> list[RunView]:
+        """Open runs of an application whose estimate a better one may replace (rule E2). O(n)."""
+        return [
+            self._view(run)
+            for run in self._runs.values()
+            if run.application == application and run.estimate.source.is_provisional
+        ]
+
     def _take_for(self, run: Run, cost_kvtt: int) -> None:
         cost = max(cost_kvtt, run.useful_kvtt)
         run.finish = Ticks(run.start + service_ticks(cost, run.weight))
@@ -477,7 +485,7 @@ def _learned_kvtt(run: Run, learner: Learner) -> int:
     """Say what a run is to be taken to cost by what it has shown, at least what it has got."""
     trail = run.trail
     if trail is not None and trail.has_news:
-        learner.revise(run.application, trail, prior_kvtt=run.estimate.cost_kvtt)
+        learner.revise(run.application, trail, estimate=run.estimate)
     if trail is None or trail.belief is None:
         return max(run.cost_kvtt, run.useful_kvtt)
     return learner.cost_kvtt(trail.belief, above_kvtt=run.useful_kvtt)

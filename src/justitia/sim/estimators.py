@@ -27,8 +27,8 @@ class Estimator(Protocol):
     def inference(self, run: RunPlan, place: int) -> int:
         """Estimate one inference of it, alone."""
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
-        """Take in a run that has ended."""
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:
+        """Take in a run that has ended; whether its application's open runs look otherwise now."""
 
 
 class Exact:
@@ -46,8 +46,9 @@ class Exact:
         """Cost of one."""
         return clamp_cost_kvtt(self._cost(run.inferences[place], 0))
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:  # noqa: ARG002 - all is known
         """There is nothing to learn."""
+        return False
 
 
 class Cached:
@@ -77,9 +78,10 @@ class Cached:
         """Cost of one."""
         return clamp_cost_kvtt(self._costs[run.id][place])
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:  # noqa: ARG002 - lengths are known
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:  # noqa: ARG002 - lengths are known
         """Forget its costs; what it has brought stays known."""
         self._costs.pop(run.id, None)
+        return False
 
 
 class Lognormal:
@@ -109,9 +111,9 @@ class Lognormal:
         factor = self._factor(f"{run.id}/{place}")
         return clamp_cost_kvtt(self._known.inference(run, place) * factor)
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:
         """The error stays what it is."""
-        self._known.learn(run, true_cost_kvtt)
+        return self._known.learn(run, true_cost_kvtt)
 
 
 class History:
@@ -133,13 +135,13 @@ class History:
         mean = self._inferences.get(run.application)
         return self._default_kvtt if mean is None else clamp_cost_kvtt(mean.value_kvtt)
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:
         """Count it."""
-        length = run.inferences[0].prompt_tokens
-        self._ladder.learn(run.application, prompt_length=length, cost_kvtt=true_cost_kvtt)
         mean = self._inferences.setdefault(run.application, Mean())
         for inference in run.inferences:
             mean.add(round(self._cost(inference, 0)))
+        length = run.inferences[0].prompt_tokens
+        return self._ladder.learn(run.application, prompt_length=length, cost_kvtt=true_cost_kvtt)
 
 
 def sigma_of(relative_error: float) -> float:

@@ -306,12 +306,13 @@ class _Loop:
             self._seats[place].engine.end_run(plan.id)
         del self._open[plan.id]
         self._ended[plan.id] = progress
-        self._estimator.learn(plan, progress.ended.true_cost_kvtt)
+        if self._estimator.learn(plan, progress.ended.true_cost_kvtt):
+            self._re_estimate(plan.application, now_s)
         if self._learner is not None:
             ended = progress.ended
             self._learner.learn(
                 ended.application,
-                prior_kvtt=ended.estimate.cost_kvtt,
+                estimate=ended.estimate,
                 true_kvtt=ended.true_cost_kvtt,
                 marks=ended.marks,
             )
@@ -325,6 +326,12 @@ class _Loop:
             run_ids = [run.run_id for run in report.runs]
             for view in self._pool.relearn(run_ids, self._learner):
                 self._retag(view, now_s)
+
+    def _re_estimate(self, application: str, now_s: float) -> None:
+        """More is known of an application now: its open runs are estimated anew (rule E2)."""
+        for view in self._pool.provisional_runs(application):
+            estimate = self._estimator.run(self._open[view.run_id].plan)
+            self._retag(self._pool.re_estimate(view.run_id, estimate), now_s)
 
     def _retag(self, view: RunView, now_s: float) -> None:
         """The F of a run has moved: tell the engines that know it."""
