@@ -64,7 +64,7 @@ class Settings(ProcessSettings):
         " engine is bound by, or KV 'capacity' x steps, the paper's.",
     )
     learning: Literal["on", "off"] = Field(
-        "off",
+        "on",
         description="Whether what a run's own finished inferences show moves its place in the order"
         " (rule K2); 'off': the first estimate holds to its end, as in the paper.",
     )

@@ -148,7 +148,7 @@ def test_the_schedulers_variables_are_settings_of_the_service(helm, case):
 
 @pytest.mark.parametrize(
     ("values", "learning", "retention_s"),
-    [({}, "off", 90 * 86_400), ({"learning": True, "sampleRetentionSeconds": 0}, "on", 0)],
+    [({}, "on", 90 * 86_400), ({"learning": False, "sampleRetentionSeconds": 0}, "off", 0)],
 )
 def test_the_service_reads_learning_and_retention_as_the_values_mean_them(
     helm, monkeypatch, values, learning, retention_s

@@ -8,14 +8,6 @@ from justitia_scheduler.run_facts import RunOrder
 RUNS = 12
 
 
-@pytest.fixture
-async def bench(open_service, close_service):
-    """A service that learns inside runs."""
-    bench = await open_service(is_learning=True)
-    yield bench
-    await close_service(bench)
-
-
 def finished_at(run_id, useful_kvtt, *, is_aborted=False):
     return engine_pb2.FinishedInference(
         run_id=run_id,
@@ -62,8 +54,8 @@ async def test_a_fan_out_moves_f_and_the_engines_hear_of_it(bench):
     assert tag.virtual_start == first.virtual_start
     gained = tag.virtual_finish.kvtt - tag.virtual_start.kvtt
     assert 1500 < gained < 2500
-    assert tag.estimate.cost_kvtt == pytest.approx(gained)
-    assert tag.estimate.source == first.estimate.source, "rule K3"
+    assert tag.learned_kvtt == pytest.approx(gained)
+    assert tag.estimate == first.estimate, "rule K3"
     run = await bench.get("wide")
     assert run.virtual_finish == tag.virtual_finish
     assert run.estimate == first.estimate
@@ -149,7 +141,7 @@ async def test_a_finished_inference_that_waits_for_its_run_is_lost_with_the_sess
 
 
 async def test_switched_off_every_f_stays(open_service, close_service):
-    bench = await open_service()
+    bench = await open_service(is_learning=False)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -163,7 +155,7 @@ async def test_switched_off_every_f_stays(open_service, close_service):
 
 async def test_f_and_lessons_survive_a_crash(tmp_path, open_service, crash_service, close_service):
     path = tmp_path / "journal.db"
-    bench = await open_service(path, is_learning=True)
+    bench = await open_service(path)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -174,15 +166,15 @@ async def test_f_and_lessons_survive_a_crash(tmp_path, open_service, crash_servi
     await bench.service.journal.committed()
     await crash_service(bench)
 
-    bench = await open_service(path, is_learning=True, clock=bench.clock)
+    bench = await open_service(path, clock=bench.clock)
     assert (await bench.get("wide")).virtual_finish == tag.virtual_finish
-    assert bench.pool.core.run("wide").learned_kvtt == tag.estimate.cost_kvtt
+    assert bench.pool.core.run("wide").learned_kvtt == tag.learned_kvtt
     assert bench.pool.learning.lessons("chat") == lessons
     engine = bench.engine(incarnation="start-2")
     await engine.join()
     await open_wide(bench, engine, "wide-2")
     again = await engine.hear_tag("wide-2")
-    assert again.estimate.cost_kvtt == tag.estimate.cost_kvtt
+    assert again.learned_kvtt == tag.learned_kvtt
     await close_service(bench)
 
 
@@ -190,7 +182,7 @@ async def test_a_moved_f_is_in_the_next_commit_however_many_runs_progress(
     tmp_path, open_service, crash_service, close_service
 ):
     path = tmp_path / "journal.db"
-    bench = await open_service(path, is_learning=True)
+    bench = await open_service(path)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -208,8 +200,8 @@ async def test_a_moved_f_is_in_the_next_commit_however_many_runs_progress(
     await bench.service.journal.committed()
     await crash_service(bench)
 
-    bench = await open_service(path, is_learning=True, clock=bench.clock)
-    assert bench.pool.core.run("wide").learned_kvtt == tag.estimate.cost_kvtt
+    bench = await open_service(path, clock=bench.clock)
+    assert bench.pool.core.run("wide").learned_kvtt == tag.learned_kvtt
     assert (await bench.get("wide")).virtual_finish == tag.virtual_finish
     await close_service(bench)
 
@@ -218,7 +210,7 @@ async def test_lessons_go_with_their_application(
     tmp_path, open_service, crash_service, close_service
 ):
     path = tmp_path / "journal.db"
-    bench = await open_service(path, is_learning=True)
+    bench = await open_service(path)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -227,14 +219,14 @@ async def test_lessons_go_with_their_application(
     await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
     assert bench.pool.learning.lessons("chat") is None
     await crash_service(bench)
-    bench = await open_service(path, is_learning=True, clock=bench.clock)
+    bench = await open_service(path, clock=bench.clock)
     assert bench.pool.learning.applications() == []
     await close_service(bench)
 
 
 async def test_damaged_lessons_are_left_out(tmp_path, open_service, close_service):
     path = tmp_path / "journal.db"
-    bench = await open_service(path, is_learning=True)
+    bench = await open_service(path)
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
@@ -243,7 +235,7 @@ async def test_damaged_lessons_are_left_out(tmp_path, open_service, close_servic
     lessons.by_level[0].square = float("nan")
     bench.pool.changes.lessons["chat"] = None
     await close_service(bench)
-    bench = await open_service(path, is_learning=True, clock=bench.clock)
+    bench = await open_service(path, clock=bench.clock)
     assert bench.pool.learning.applications() == []
     assert "chat" in bench.pool.applications
     await close_service(bench)
