@@ -3,18 +3,21 @@
 import gzip
 import json
 import os
+from dataclasses import fields, make_dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from justitia.core.learning import LearningRules
 from justitia.sim.engine import EngineTotals
+from justitia.sim.loop import PlaySettings
 from justitia.sim.reproduce import source_digest as digests
 from justitia.sim.reproduce import store as stores
 from justitia.sim.reproduce.experiment import Case, Measurement, Play
 from justitia.sim.reproduce.outcome_codec import decode, encode
 from justitia.sim.reproduce.source_digest import source_digest
-from justitia.sim.reproduce.store import OutcomeStore
+from justitia.sim.reproduce.store import OutcomeStore, entry_name
 from justitia.sim.results import PlayResult, RunResult
 from justitia.sim.workloads.generate import generate
 from justitia.testing.sim_jobs import number, small_scenario
@@ -163,3 +166,46 @@ def test_a_digest_covers_the_files_that_a_job_reads(tmp_path):
     assert source_digest(job) == source_digest(same)
     assert source_digest(job) != source_digest(Measurement.of(number, value=other))
     assert source_digest(job) != source_digest(PLAY)
+
+
+def test_a_digest_covers_what_a_warm_up_comes_from(tmp_path):
+    file = tmp_path / "trace"
+    file.write_text("one")
+    warm = replace(PLAY, warm_up=Case.of(generate, file=(file,)))
+    assert set(digests._modules_of(PLAY)) < set(digests._modules_of(warm))
+    assert "justitia.sim.workloads.tables" in digests._all_modules(digests._modules_of(warm))
+    assert digests._files_of(warm) == [file]
+    assert source_digest(warm) != source_digest(PLAY)
+
+
+def test_a_digest_covers_classes_of_arguments_and_what_they_hold(tmp_path):
+    file = tmp_path / "trace"
+    file.write_text("one")
+    job = Measurement.of(number, value=({"rules": LearningRules(), "files": [file]},))
+    assert "justitia.core.learning" in digests._modules_of(job)
+    assert digests._files_of(job) == [file]
+
+
+#: Another value for each field of a play; a new field must be added here, and must count.
+_OTHERS = {
+    "case": Case.of(small_scenario, seed=2),
+    "policy": "fcfs",
+    "settings": PlaySettings(estimator="mean"),
+    "warm_up": Case.of(small_scenario, seed=2),
+}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Play)])
+def test_plays_that_differ_in_any_field_share_no_entry(name):
+    other = replace(PLAY, **{name: _OTHERS[name]})
+    assert other.name != PLAY.name
+    assert entry_name(other) != entry_name(PLAY)
+
+
+@pytest.mark.parametrize("default", [None, 0])
+def test_a_field_that_a_play_gets_later_is_part_of_its_name(default):
+    later = make_dataclass(
+        "Later", [("new", "int | None", default)], bases=(Play,), frozen=True, slots=True
+    )
+    names = {later(PLAY.case, PLAY.policy, new=new).name for new in (1, 2, default)}
+    assert len(names) == 3

@@ -6,7 +6,7 @@ interrupted, and two experiments that need the same play have it once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from justitia.sim.loop import PlaySettings, play
@@ -64,9 +64,15 @@ class Play:
 
     @property
     def name(self) -> str:
-        """The same for the same play."""
-        after = f" after {self.warm_up.name}" if self.warm_up else ""
-        return f"play {self.case.name} {self.policy} {self.settings!r}{after}"
+        """The same for the same play; says every field, those that may be absent by name."""
+        said = ["play"]
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.default is not None:
+                said.append(_said(value))
+            elif value is not None:
+                said.append(f"{each.name}={_said(value)}")
+        return " ".join(said)
 
     def run(self) -> PlayResult:
         """Play it on fast engines."""
@@ -174,6 +180,12 @@ class Experiment:
     jobs: Callable[[Scale], Sequence[Job]]
     tell: Callable[[Scale, Outcomes], Section]
     about: str = ""
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Case):
+        return value.name
+    return value if isinstance(value, str) else repr(value)
 
 
 def _call_name(function: Callable[..., Any], arguments: Arguments) -> str:

@@ -6,16 +6,19 @@ outside this package does not count: Python's and other libraries'.
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import justitia
-from justitia.sim.reproduce.experiment import Job, Measurement, Play
+from justitia.sim.reproduce.experiment import Job, Play
 
 _ROOT: Final = Path(justitia.__file__).parent
 _PLAYER: Final = "justitia.sim.loop"
+#: What plays, cases and measurements are only says what is to be done, not how.
+_NAMES: Final = Play.__module__
 
 
 def source_digest(job: Job) -> str:
@@ -29,20 +32,29 @@ def source_digest(job: Job) -> str:
 
 
 def _modules_of(job: Job) -> tuple[str, ...]:
+    """Name the modules of all that a job holds: functions, classes, and those of its values."""
+    modules = {getattr(part, "__module__", None) for part in _parts(job)}
     if isinstance(job, Play):
-        return _PLAYER, job.case.make.__module__
-    if isinstance(job, Measurement):
-        return (job.function.__module__,)
-    return (type(job).__module__,)
+        modules.add(_PLAYER)
+    return tuple(sorted(name for name in modules if isinstance(name, str) and name != _NAMES))
 
 
 def _files_of(job: Job) -> list[Path]:
-    arguments: tuple[tuple[str, object], ...] = ()
-    if isinstance(job, Play):
-        arguments = job.case.arguments
-    elif isinstance(job, Measurement):
-        arguments = job.arguments
-    return [value for _, value in arguments if isinstance(value, Path) and value.is_file()]
+    return [part for part in _parts(job) if isinstance(part, Path) and part.is_file()]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Walk through a value and all that it holds: fields of dataclasses, items, keys."""
+    yield value
+    held: tuple[Any, ...] = ()
+    if is_dataclass(value) and not isinstance(value, type):
+        held = tuple(getattr(value, each.name) for each in fields(value))
+    elif isinstance(value, Mapping):
+        held = (*value.keys(), *value.values())
+    elif isinstance(value, tuple | list):
+        held = tuple(value)
+    for each in held:
+        yield from _parts(each)
 
 
 @cache
