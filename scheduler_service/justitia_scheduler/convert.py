@@ -1,7 +1,6 @@
 """From the service's own values to messages of the API; nothing here decides anything."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -88,6 +87,10 @@ def timestamp(wall_s: float) -> Timestamp:
     return stamp
 
 
+def _timestamp_or_none(wall_s: float | None) -> Timestamp | None:
+    return None if wall_s is None else timestamp(wall_s)
+
+
 def open_run(pool: str, view: RunView, arrived_wall_s: float) -> run_pb2.Run:
     """Write an open run."""
     return run_pb2.Run(
@@ -138,9 +141,9 @@ def tag(view: RunView) -> engine_pb2.Tag:
         virtual_finish=virtual_time(view.finish),
         virtual_start=virtual_time(view.start),
         arrival_sequence=view.sequence,
-        # What the run has shown counts for orders by cost too; its source stays (rule K3).
-        estimate=estimate(replace(view.estimate, cost_kvtt=view.cost_kvtt)),
+        estimate=estimate(view.estimate),
         weight=weight_to_float(view.weight),
+        learned_kvtt=view.learned_kvtt,
     )
 
 
@@ -192,6 +195,8 @@ def application(
         prediction_relative_error=track.relative_error,
         samples=samples.total,
         samples_since_model=samples.since_model,
+        newest_sample_at=_timestamp_or_none(samples.newest_s),
+        newest_third_from=_timestamp_or_none(samples.third_from_s),
         objective_verdict=_VERDICTS[verdict],
         fairness_ratio_recent_p90=recent_ratio or 0.0,
         model_relative_error=watched.errors.mean,
@@ -236,5 +241,5 @@ def model(row: ModelRow) -> training_pb2.Model:
         relative_error=row.relative_error,
         is_active=row.is_active,
         reason=row.reason,
-        activated_at=None if row.activated_at_s is None else timestamp(row.activated_at_s),
+        activated_at=_timestamp_or_none(row.activated_at_s),
     )

@@ -52,7 +52,8 @@ class EngineFacts:
 class KnownRun:
     """A run that an engine held when it said Hello; ``finish`` None: it has no tag of ours.
 
-    ``sequence``: its place in order of arrival, as the tag says.
+    ``sequence``: its place in order of arrival, ``learned_kvtt``: what it was taken to cost by what
+    it had shown (rule K2), both as the tag says.
     """
 
     report: RunReport
@@ -65,6 +66,7 @@ class KnownRun:
     sequence: int = -1
     prompt_tokens: int = 0
     ends_when_idle: bool = False
+    learned_kvtt: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +83,8 @@ class FinishedFacts:
 class ReportFacts:
     """A report. ``num_dropped`` counts invalid items by kind.
 
-    ``lost``: ids, as the engine gave them, of runs of which a finished inference was dropped.
+    ``lost``: ids, as the engine gave them, of runs of which a finished inference was dropped, here
+    or by the engine.
     """
 
     report: EngineReport
@@ -160,6 +163,8 @@ def report_facts(
         try:
             progress = _progress(run)
             runs.append(replace(progress, finished=tuple(early.pop(run.run_id, ()))))
+            if run.num_lost_finished:
+                lost.add(run.run_id)
         except ValueError:
             _drop(dropped, "run")
     new_runs = []
@@ -256,6 +261,7 @@ def _known_run(run: engine_pb2.KnownRun) -> KnownRun:
         sequence=_counter("arrival_sequence", run.arrival_sequence, most=_MAX_SEQUENCE),
         prompt_tokens=_counter("prompt_tokens", run.prompt_tokens, most=_MAX_COUNT),
         ends_when_idle=run.ends_when_idle,
+        learned_kvtt=clamp_cost_kvtt(run.learned_kvtt) if run.learned_kvtt > 0 else 0,
     )
 
 

@@ -103,6 +103,7 @@ class PoolEngines:
             now_s - run.age_s,
             run.prompt_tokens or None,
             *self._known_before(facts, run),
+            run.learned_kvtt,
         )
         view = pool.core.adopt_run(record, now_s=now_s)
         pool.next_sequence = max(pool.next_sequence, view.sequence + 1)

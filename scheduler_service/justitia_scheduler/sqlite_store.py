@@ -91,10 +91,13 @@ class SqliteStore:
         self, pool: str, application: str, *, after: int, limit: int
     ) -> list[tuple[int, SampleRow]]:
         """Read a page of samples, oldest first; an empty ``application`` means all."""
+        ours, names = _of(pool, application)
+        # Those of all applications are read in the order they lie in, without sorting them.
+        walk = "" if application else "NOT INDEXED"
         rows = self._connected().execute(
-            f"SELECT id, {SAMPLE_COLUMNS} FROM samples WHERE pool = ? AND id > ?"  # noqa: S608
-            " AND (? = '' OR application = ?) ORDER BY id LIMIT ?",
-            (pool, after, application, application, limit),
+            f"SELECT id, {SAMPLE_COLUMNS} FROM samples {walk} WHERE {ours}"  # noqa: S608
+            " AND id > ? ORDER BY id LIMIT ?",
+            (*names, after, limit),
         )
         return [(row[0], sample_row(row[1:])) for row in rows]
 
@@ -110,24 +113,48 @@ class SqliteStore:
         return [(row[0], sample_row(row[1:])) for row in rows]
 
     def sample_counts(self, pool: str, application: str = "") -> dict[str, SampleCounts]:
-        """Count samples by application; reads indices alone, some 20 ms with ``MAX_SAMPLES``."""
+        """Count samples by application; reads indices alone, tens of ms with ``MAX_SAMPLES``."""
+        ours, names = _of(pool, application, "s.")
         rows = self._connected().execute(
-            "SELECT s.application, count(*),"
+            "SELECT s.application, count(*), max(s.finished_at_s),"  # noqa: S608
             " coalesce(sum(s.finished_at_s > coalesce(v.activated_at_s, m.published_at_s, 0)), 0)"
             " FROM samples s INDEXED BY samples_by_time LEFT JOIN models m"
             " ON m.pool = s.pool AND m.application = s.application AND m.is_active"
             " LEFT JOIN verdicts v ON v.pool = m.pool AND v.application = m.application"
-            " AND v.version = m.version"
-            " WHERE s.pool = ? AND (? = '' OR s.application = ?) GROUP BY s.application",
-            (pool, application, application),
+            f" AND v.version = m.version WHERE {ours} GROUP BY s.application",
+            names,
         )
-        return {name: SampleCounts(total=total, since_model=new) for name, total, new in rows}
+        return {
+            name: SampleCounts(
+                total=total,
+                since_model=new,
+                newest_s=newest_s,
+                third_from_s=self._third_from_s(pool, name, new),
+            )
+            for name, total, newest_s, new in rows.fetchall()
+        }
+
+    def _third_from_s(self, pool: str, application: str, num_samples: int) -> float | None:
+        """When the first of the newest third of so many newest samples finished."""
+        if not num_samples:
+            return None
+        row = self._connected().execute(
+            "SELECT finished_at_s FROM samples WHERE pool = ? AND application = ?"
+            " ORDER BY finished_at_s DESC LIMIT 1 OFFSET ?",
+            (pool, application, (num_samples - 1) // 3),
+        )
+        return float(row.fetchone()[0])
 
     def drop_samples(self, *, before_s: float) -> int:
-        """Delete samples by age, or raise ``WriteError``."""
+        """Delete samples by age, or raise ``WriteError``.
+
+        Looks through an index, some 15 ms with ``MAX_SAMPLES``, and not through their prompts.
+        """
         with self._writing() as connection:
             dropped = connection.execute(
-                "DELETE FROM samples WHERE finished_at_s < ?", (before_s,)
+                "DELETE FROM samples WHERE id IN (SELECT id FROM samples INDEXED BY samples_by_time"
+                " WHERE finished_at_s < ?)",
+                (before_s,),
             ).rowcount
         self._scrub()
         return dropped
@@ -171,10 +198,10 @@ class SqliteStore:
     ) -> list[ModelRow]:
         """Read models, oldest first; without their artefacts, which are large, unless asked for."""
         columns = MODEL_COLUMNS if has_artefacts else MODEL_COLUMNS.replace("artefact", "x''")
+        ours, names = _of(pool, application)
         rows = self._connected().execute(
-            f"SELECT {columns} FROM {MODELS} WHERE pool = ?"  # noqa: S608
-            " AND (? = '' OR application = ?) ORDER BY published_at_s",
-            (pool, application, application),
+            f"SELECT {columns} FROM {MODELS} WHERE {ours} ORDER BY published_at_s",  # noqa: S608
+            names,
         )
         return [model_row(row) for row in rows]
 
@@ -225,6 +252,13 @@ class SqliteStore:
             return 0
         self._num_unpruned = self._num_unpruned_chars = 0
         return _prune(connection)
+
+
+def _of(pool: str, application: str, table: str = "") -> tuple[str, tuple[str, ...]]:
+    """Say whose rows are meant, so that an index finds them; an empty ``application``: all."""
+    if not application:
+        return f"{table}pool = ?", (pool,)
+    return f"{table}pool = ? AND {table}application = ?", (pool, application)
 
 
 def _prune_models(connection: sqlite3.Connection, name: tuple[str, str], keep: int) -> None:

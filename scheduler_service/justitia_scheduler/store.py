@@ -56,10 +56,16 @@ class ModelRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleCounts:
-    """Samples of an application; ``since_model``: finished since its active model was activated."""
+    """Samples of an application; ``since_model``: finished since its active model was activated.
+
+    ``newest_s``: when the newest of all finished; ``third_from_s``: when the first of the newest
+    third of ``since_model`` did; None: there are none.
+    """
 
     total: int = 0
     since_model: int = 0
+    newest_s: float | None = None
+    third_from_s: float | None = None
 
 
 @dataclass(kw_only=True, slots=True)

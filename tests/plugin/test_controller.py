@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -265,14 +265,27 @@ def test_finished_inferences_that_wait_are_bounded(monkeypatch):
     engine = Engine()
     for number in range(15):
         engine.serve(f"q{number}", "r")
-    assert (
-        len(engine.controller.runs.get("r").finished),
-        engine.controller.runs.num_lost_finished,
-    ) == (10, 5)
+    run = engine.controller.runs.get("r")
+    assert (len(run.finished), run.num_lost_finished) == (10, 5)
     engine.reports()
     engine.serve("later", "r")
 
     assert len(engine.reports()[0].finished) == 1
+
+
+def test_the_service_is_told_of_which_runs_finished_inferences_are_lost(monkeypatch):
+    monkeypatch.setattr("justitia.vllm_plugin.run_book.MAX_FINISHED", 10)
+    engine = Engine()
+    for number in range(10):
+        engine.serve(f"q{number}", "whole")
+    for number in range(3):
+        engine.serve(f"p{number}", "partly")
+
+    lost = {run.run_id: run.num_lost_finished for run in engine.reports()[0].runs}
+    assert lost == {"whole": 0, "partly": 3}
+
+    engine.serve("later", "partly")
+    assert [run.num_lost_finished for run in engine.reports()[0].runs] == [3]
 
 
 def test_an_engine_on_its_own_keeps_nothing_for_a_service():
@@ -296,6 +309,19 @@ def test_a_known_run_says_whether_it_ends_when_idle():
         "r": False,
     }
     assert known["r"].prompt_tokens == 100
+
+
+def test_a_known_run_says_what_was_estimated_and_what_was_learned():
+    engine = Engine(Settings(scheduler_address="x:1", policy="srjf"))
+    engine.arrive("q", "r")
+    engine.tell(tags={"r": replace(tag("r", 7), learned_kvtt=77)})
+    engine.step()
+
+    (known,) = engine.hello().known_runs
+    assert (known.estimate.cost_kvtt, known.learned_kvtt) == (1000, 77)
+    # What counts here is what was learned.
+    assert engine.controller.policy.key(engine.controller.inference("q"))[0] == 77
+    assert engine.controller.local._pool.run("r").estimate.cost_kvtt == 77
 
 
 # -- mode and weights ------------------------------------------------------------------------------

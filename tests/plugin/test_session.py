@@ -334,6 +334,7 @@ def test_one_bad_part_of_a_directive_is_refused_alone():
             engine_pb2.Tag(run_id="a", virtual_finish=common_pb2.VirtualTime(ticks="-5")),
             engine_pb2.Tag(run_id="b", virtual_finish=common_pb2.VirtualTime(ticks="9" * 101)),
             engine_pb2.Tag(run_id="c"),
+            engine_pb2.Tag(run_id="d", virtual_finish=tag.virtual_finish, learned_kvtt=-1),
             tag,
         ],
         weights=[
@@ -348,7 +349,7 @@ def test_one_bad_part_of_a_directive_is_refused_alone():
     assert list(directive.tags) == ["good"]
     assert directive.weights == {"y": 2.0}
     assert directive.value is None
-    assert directive.num_refused == 6
+    assert directive.num_refused == 7
 
 
 def test_a_start_below_zero_is_read_after_a_weight_was_lowered():

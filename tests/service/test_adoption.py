@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from justitia.api.v1 import engine_pb2
+from justitia.core.units import MAX_COST_KVTT
 
 
 def untagged(run_id, useful=0, **fields):
@@ -75,6 +76,63 @@ async def test_a_run_of_one_inference_still_ends_with_it(bench, finished, make):
     assert "single" in bench.pool.core
     await engine.report({"run_id": "single"}, finished=[finished("single")])
     await bench.until(lambda: "single" in bench.pool.ended)
+
+
+def as_known(tag, **fields):
+    """What an engine says of a run that it has this tag of."""
+    return engine_pb2.KnownRun(
+        run_id=tag.run_id,
+        application="chat",
+        virtual_finish=tag.virtual_finish,
+        virtual_start=tag.virtual_start,
+        arrival_sequence=tag.arrival_sequence,
+        estimate=tag.estimate,
+        weight=tag.weight,
+        learned_kvtt=tag.learned_kvtt,
+        **fields,
+    )
+
+
+async def test_an_adopted_run_keeps_its_estimate_beside_what_was_learned_of_it(
+    open_service, close_service, finished
+):
+    """Else what it has shown would count as what was estimated, and its error as nearly none."""
+    bench = await open_service(is_learning=True)
+    engine = bench.engine()
+    await join(engine)
+    await bench.start("r1", cost_kvtt=100)
+    await engine.report({"run_id": "r1", "useful_kvtt": 900, "num_running": 1})
+    tag = await engine.hear_tag("r1")
+    while tag.learned_kvtt < 900:
+        await engine.hear()
+        tag = engine.tags["r1"]
+    before = bench.pool.core.run("r1")
+    assert (before.estimate.cost_kvtt, before.cost_kvtt) == (100, tag.learned_kvtt)
+    await close_service(bench)
+
+    bench = await open_service(is_learning=True)  # nothing is left of the journal
+    await bench.declare("chat")
+    engine = bench.engine()
+    await join(engine, as_known(tag, useful_kvtt=900, num_running=1))
+    after = bench.pool.core.run("r1")
+    assert (after.estimate, after.learned_kvtt) == (before.estimate, before.learned_kvtt)
+    assert (after.start, after.finish) == (before.start, before.finish)
+    assert await engine.hear_tag("r1") == tag
+    await engine.report({"run_id": "r1", "useful_kvtt": 1000}, finished=[finished("r1")])
+    await bench.until(lambda: bench.pool.core.run("r1").num_finished == 1)
+    await bench.end_after_grace("r1")
+    labels = {"pool": "default", "application": "chat"}
+    errors = bench.metric("justitia_prediction_relative_error_ratio_sum", **labels)
+    assert errors == pytest.approx(0.9)
+    assert bench.pool.track("chat").relative_error == pytest.approx(0.9)
+    await close_service(bench)
+
+
+@pytest.mark.parametrize(("learned", "kept"), [(0, 0), (-5, 0), (2**62, MAX_COST_KVTT)])
+async def test_an_absurd_learned_cost_is_brought_into_its_range(bench, learned, kept):
+    engine = bench.engine()
+    await join(engine, tagged("r1", learned_kvtt=learned, num_running=1))
+    assert bench.pool.core.run("r1").learned_kvtt == kept
 
 
 async def test_adopted_runs_of_equal_finish_keep_their_order_of_arrival(bench):

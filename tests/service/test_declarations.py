@@ -104,6 +104,10 @@ async def test_samples_are_counted_by_application_and_since_the_model(bench):
     status = {name: item.status for (_, name), item in (await listed(bench)).items()}
     assert (status["chat"].samples, status["chat"].samples_since_model) == (5, 2)
     assert (status["idle"].samples, status["idle"].samples_since_model) == (0, 0)
+    assert status["chat"].newest_sample_at.seconds == 2001
+    assert status["chat"].newest_third_from.seconds == 2001
+    assert not status["idle"].HasField("newest_sample_at")
+    assert not status["idle"].HasField("newest_third_from")
     assert (await bench.declare("chat")).status.samples == 5
 
 
@@ -112,6 +116,19 @@ async def test_without_a_model_every_sample_is_new(bench):
     bench.pool.changes.samples.extend(sample(n) for n in range(3))
     await bench.service.journal.committed()
     assert (await listed(bench))["default", "chat"].status.samples_since_model == 3
+
+
+async def test_samples_have_grown_by_half_when_their_newest_third_is_later_than_all_were(bench):
+    await bench.declare("chat")
+    seen, grown_at = None, []
+    for number in range(1, 41):
+        bench.pool.changes.samples.append(sample(number, finished_at_s=1000.0 + number))
+        await bench.service.journal.committed()
+        status = (await listed(bench))["default", "chat"].status
+        if seen is None or status.newest_third_from.seconds > seen:
+            grown_at.append(number)
+            seen = status.newest_sample_at.seconds
+    assert grown_at == [1, 2, 3, 5, 8, 12, 18, 27]
 
 
 async def test_models_are_listed_without_their_artefacts_and_given_with_them(bench):

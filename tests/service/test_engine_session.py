@@ -220,6 +220,27 @@ async def test_one_bad_item_is_dropped_and_counted_and_the_session_goes_on(bench
     assert (await bench.get("r1")).num_finished == 1
 
 
+async def test_a_run_of_which_the_engine_lost_finished_inferences_teaches_nothing(bench, finished):
+    engine = bench.engine()
+    await engine.join()
+    for run_id in ("whole", "partly"):
+        await bench.start(run_id, cost_kvtt=1000)
+    done = [finished(run_id) for run_id in ("whole", "partly", "new")]
+    for inference in done:
+        inference.useful_kvtt = 5
+    await engine.report(
+        {"run_id": "whole", "useful_kvtt": 5},
+        {"run_id": "partly", "useful_kvtt": 5, "num_lost_finished": 2},
+        {"run_id": "new", "useful_kvtt": 5, "num_lost_finished": 1},
+        finished=done,
+        new=[engine_pb2.NewRun(run_id="new")],
+    )
+    await bench.until(lambda: bench.pool.core.useful_kvtt == 15)
+    trails = [bench.pool.core._runs[run_id].trail for run_id in ("whole", "partly", "new")]
+    assert [trail.num_finished for trail in trails] == [1, 1, 1]
+    assert [trail.is_whole for trail in trails] == [True, False, False]
+
+
 async def test_a_finished_inference_may_come_a_report_before_its_runs_progress(bench, finished):
     engine = bench.engine()
     await engine.join()

@@ -1,6 +1,7 @@
 """Recorded runs: how many and how long they are kept, and what of prompts is in them."""
 
 import asyncio
+import re
 import sqlite3
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -56,6 +57,68 @@ def test_one_busy_application_does_not_push_out_the_samples_of_others(tmp_path, 
     assert counts == {"rare": 3, "busy": 5}
     newest = store.newest_samples("default", "busy", before=2**62, limit=2)
     assert [row.run_id for _, row in newest] == ["b19", "b18"]
+    store.close()
+
+
+def read_and_trim(store):
+    """Do all that is done with samples again and again; they are too many by number alone."""
+    store.commit(
+        Transaction(
+            samples=[sample(run_id=f"r{n}", finished_at_s=float(n)) for n in range(9)],
+            forgotten=[("default", "gone")],
+            blanked=[("default", "chat")],
+        )
+    )
+    for application in ("", "chat"):
+        store.samples("default", application, after=1, limit=5)
+        store.sample_counts("default", application)
+    store.newest_samples("default", "chat", before=99, limit=4)
+    store.forget_prompts("default", "chat")
+    store.drop_samples(before_s=3.0)
+
+
+@pytest.mark.parametrize("release", ["before an index by time", "now"])
+def test_samples_are_found_by_indices_and_never_by_reading_them_all(tmp_path, monkeypatch, release):
+    """They lie among prompts of up to a GiB."""
+    monkeypatch.setattr(sqlite_store, "_PRUNE_EVERY_SAMPLES", 1)
+    monkeypatch.setattr(sqlite_store, "MAX_SAMPLES_PER_APPLICATION", 8)
+    store = SqliteStore(tmp_path / "journal.db")
+    if release != "now":
+        store.load()
+        store._connection.execute("DROP INDEX samples_by_time")
+        store.close()
+    store.load()
+    statements = []
+    store._connection.set_trace_callback(statements.append)
+    read_and_trim(store)
+    store._connection.set_trace_callback(None)
+    asked = [each for each in statements if "samples" in each and not each.startswith("INSERT")]
+    assert len(asked) >= 8
+    reads_all = re.compile(
+        r"SCAN (samples|s)\b(?! USING COVERING INDEX)|USE TEMP B-TREE FOR ORDER BY"
+    )
+    for statement in asked:
+        plan = store._connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        assert [step for *_, step in plan if reads_all.match(step)] == [], statement
+    assert [row.run_id for _, row in store.samples("default", "", after=0, limit=99)] == [
+        f"r{n}" for n in range(3, 9)
+    ]
+    store.close()
+
+
+def test_a_page_of_samples_holds_one_applications_or_all_in_the_order_they_came(tmp_path):
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    rows = [sample(("chat", "other")[n % 2], run_id=f"r{n}") for n in range(6)]
+    store.commit(Transaction(samples=[*rows, sample(pool="elsewhere", run_id="far")]))
+
+    def page(application, *, after):
+        found = store.samples("default", application, after=after, limit=2)
+        return [row.run_id for _, row in found]
+
+    assert page("", after=2) == ["r2", "r3"]
+    assert page("chat", after=2) == ["r2", "r4"]
+    assert page("", after=6) == []
     store.close()
 
 

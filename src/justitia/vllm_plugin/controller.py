@@ -338,9 +338,10 @@ class EngineController:
     def _apply_tag(self, run: OpenRun, tag: RunTag) -> None:
         run.tag, run.has_new_tag = tag, False
         has_moved = self.policy.set_finish(run.run_id, tag.finish, tag.sequence)
-        if tag.estimate is not None:
-            has_moved |= self.policy.set_cost(run.run_id, tag.estimate.cost_kvtt)
-            self.local.re_estimate(run.run_id, tag.estimate)
+        believed = tag.believed
+        if believed is not None:
+            has_moved |= self.policy.set_cost(run.run_id, believed.cost_kvtt)
+            self.local.re_estimate(run.run_id, believed)
         if has_moved:
             self._key_changed(run.run_id)
 

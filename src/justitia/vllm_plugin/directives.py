@@ -1,7 +1,7 @@
 """What the scheduler service tells an engine, and how it gets to the engine's own thread."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from justitia.core.estimates import Estimate
@@ -13,7 +13,11 @@ _MAX_TAGS: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class RunTag:
-    """What a run is ordered by."""
+    """What a run is ordered by.
+
+    ``learned_kvtt``: what it is taken to cost by what it has shown (rule K2), 0 while ``estimate``
+    stands.
+    """
 
     run_id: str
     finish: Ticks
@@ -21,6 +25,14 @@ class RunTag:
     sequence: int
     weight: float
     estimate: Estimate | None = None
+    learned_kvtt: int = 0
+
+    @property
+    def believed(self) -> Estimate | None:
+        """The estimate as it counts for orders by cost: with what the run has shown."""
+        if self.estimate is None or not self.learned_kvtt:
+            return self.estimate
+        return replace(self.estimate, cost_kvtt=self.learned_kvtt)
 
 
 @dataclass(slots=True)

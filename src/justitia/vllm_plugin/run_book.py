@@ -55,6 +55,8 @@ class OpenRun:
     has_new_tag: bool = False
     #: Inferences that the service has yet to hear of.
     finished: list[FinishedInference] = field(default_factory=list)
+    #: Those that it never will hear of.
+    num_lost_finished: int = 0
     #: The service has been told of it in this session.
     is_announced: bool = False
     is_closed: bool = False
@@ -87,7 +89,6 @@ class RunBook:
     #: What closed runs got that the service will not hear of one by one, in shares of kvtt.
     unowned_useful_shares: int = 0
     unowned_wasted_shares: int = 0
-    num_lost_finished: int = 0
     #: Finished inferences kept, by the engine's thread, and taken, by the session's.
     _num_kept: int = 0
     _num_taken: int = 0
@@ -172,9 +173,9 @@ class RunBook:
                     self.changed[row] = None
 
     def keep_finished(self, row: OpenRun, inference: FinishedInference) -> None:
-        """Keep an inference for the next report; beyond ``MAX_FINISHED`` it is lost."""
+        """Keep an inference for the next report; beyond ``MAX_FINISHED`` it counts as lost."""
         if self._num_kept - self._num_taken >= MAX_FINISHED:
-            self.num_lost_finished += 1
+            row.num_lost_finished += 1
             return
         self._num_kept += 1
         row.finished.append(inference)

@@ -106,6 +106,7 @@ def _known_run(row: OpenRun, now_s: float) -> engine_pb2.KnownRun:
         known.virtual_start.CopyFrom(virtual_time(tag.start))
         known.arrival_sequence = tag.sequence
         known.weight = tag.weight
+        known.learned_kvtt = tag.learned_kvtt
         if tag.estimate is not None:
             known.estimate.CopyFrom(
                 common_pb2.Estimate(
@@ -187,6 +188,7 @@ def _progress(row: OpenRun) -> engine_pb2.RunProgress:
         wasted_kvtt=row.wasted_kvtt,
         num_waiting=row.num_waiting,
         num_running=row.num_running,
+        num_lost_finished=row.num_lost_finished,
     )
 
 
@@ -263,7 +265,13 @@ def _read_tag(directive: Directive, tag: engine_pb2.Tag) -> None:
     start = _start_ticks(tag.virtual_start) if tag.HasField("virtual_start") else finish
     estimate = _read_estimate(tag.estimate) if tag.HasField("estimate") else None
     directive.tags[tag.run_id] = RunTag(
-        tag.run_id, finish, start, tag.arrival_sequence, tag.weight, estimate
+        tag.run_id,
+        finish,
+        start,
+        tag.arrival_sequence,
+        tag.weight,
+        estimate,
+        require_cost_kvtt("learned_kvtt", tag.learned_kvtt) if tag.learned_kvtt else 0,
     )
 
 

@@ -22,42 +22,43 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from justitia.api.v1 import common_pb2 as justitia_dot_api_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bjustitia/api/v1/admin.proto\x12\x0fjustitia.api.v1\x1a\x1cjustitia/api/v1/common.proto\"\x81\x03\n\x0b\x41pplication\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x1f\n\x12\x66\x61llback_cost_kvtt\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12)\n\x07privacy\x18\x05 \x01(\x0e\x32\x18.justitia.api.v1.Privacy\x12\x16\n\x0eidle_timeout_s\x18\x06 \x01(\x01\x12\x16\n\x0emax_duration_s\x18\x07 \x01(\x01\x12\x1b\n\x13max_concurrent_runs\x18\x08 \x01(\x05\x12\x1b\n\x13objective_max_ratio\x18\t \x01(\x01\x12\x32\n\x06status\x18\n \x01(\x0b\x32\".justitia.api.v1.ApplicationStatus\x12\x13\n\x0b\x64\x65\x63lared_by\x18\x0b \x01(\t\x12\x1c\n\x0fobjective_for_s\x18\x0c \x01(\x01H\x01\x88\x01\x01\x42\x15\n\x13_fallback_cost_kvttB\x12\n\x10_objective_for_s\"\xc3\x04\n\x11\x41pplicationStatus\x12\x13\n\x0b\x61\x63tive_runs\x18\x01 \x01(\x05\x12\x16\n\x0e\x63ompleted_runs\x18\x02 \x01(\x03\x12\x16\n\x0eweighted_share\x18\x03 \x01(\x01\x12\x1a\n\x12\x66\x61irness_ratio_p50\x18\x04 \x01(\x01\x12\x1a\n\x12\x66\x61irness_ratio_p99\x18\x05 \x01(\x01\x12\x12\n\njct_mean_s\x18\x06 \x01(\x01\x12\x11\n\tjct_p90_s\x18\x07 \x01(\x01\x12:\n\x11prediction_source\x18\x08 \x01(\x0e\x32\x1f.justitia.api.v1.EstimateSource\x12\x15\n\rmodel_version\x18\t \x01(\t\x12!\n\x19prediction_relative_error\x18\n \x01(\x01\x12\x0f\n\x07samples\x18\x0b \x01(\x03\x12\x1b\n\x13samples_since_model\x18\x0c \x01(\x03\x12<\n\x11objective_verdict\x18\r \x01(\x0e\x32!.justitia.api.v1.ObjectiveVerdict\x12!\n\x19\x66\x61irness_ratio_recent_p90\x18\x0e \x01(\x01\x12\x1c\n\x14model_relative_error\x18\x0f \x01(\x01\x12\x19\n\x11model_judged_runs\x18\x10 \x01(\x05\x12*\n\x1dmodel_expected_relative_error\x18\x11 \x01(\x01H\x00\x88\x01\x01\x42 \n\x1e_model_expected_relative_error\"L\n\x17\x41pplyApplicationRequest\x12\x31\n\x0b\x61pplication\x18\x01 \x01(\x0b\x32\x1c.justitia.api.v1.Application\"6\n\x18\x44\x65leteApplicationRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x1b\n\x19\x44\x65leteApplicationResponse\":\n\x17ListApplicationsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x11\n\tall_pools\x18\x02 \x01(\x08\"N\n\x18ListApplicationsResponse\x12\x32\n\x0c\x61pplications\x18\x01 \x03(\x0b\x32\x1c.justitia.api.v1.Application\"#\n\x13\x44\x65scribePoolRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\"K\n\x12SetPoolModeRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\'\n\x04mode\x18\x02 \x01(\x0e\x32\x19.justitia.api.v1.PoolMode\"\x93\x02\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x04mode\x18\x02 \x01(\x0e\x32\x19.justitia.api.v1.PoolMode\x12\x32\n\x0cvirtual_time\x18\x03 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x14\n\x0ctotal_weight\x18\x04 \x01(\x01\x12\x11\n\topen_runs\x18\x05 \x01(\x05\x12\x14\n\x0cwaiting_runs\x18\x06 \x01(\x05\x12\x13\n\x0buseful_kvtt\x18\x07 \x01(\x03\x12\x13\n\x0bwasted_kvtt\x18\x08 \x01(\x03\x12(\n\x07\x65ngines\x18\t \x03(\x0b\x32\x17.justitia.api.v1.Engine\x12\r\n\x05\x63lock\x18\n \x01(\t\"\xff\x01\n\x06\x45ngine\x12\x11\n\tengine_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x1a\n\x12kv_capacity_tokens\x18\x03 \x01(\x03\x12\x16\n\x0ekv_used_tokens\x18\x04 \x01(\x03\x12\r\n\x05steps\x18\x05 \x01(\x03\x12\x14\n\x0cvllm_version\x18\x06 \x01(\t\x12\x16\n\x0eplugin_version\x18\x07 \x01(\t\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\r\n\x05model\x18\t \x01(\t\x12\x13\n\x0bnum_waiting\x18\n \x01(\x05\x12\x13\n\x0bnum_running\x18\x0b \x01(\x05\x12\x13\n\x0bpreemptions\x18\x0c \x01(\x03*Z\n\x07Privacy\x12\x17\n\x13PRIVACY_UNSPECIFIED\x10\x00\x12\x10\n\x0cPRIVACY_TEXT\x10\x01\x12\x12\n\x0ePRIVACY_HASHED\x10\x02\x12\x10\n\x0cPRIVACY_NONE\x10\x03*\xb6\x01\n\x10ObjectiveVerdict\x12!\n\x1dOBJECTIVE_VERDICT_UNSPECIFIED\x10\x00\x12\"\n\x1eOBJECTIVE_VERDICT_NO_OBJECTIVE\x10\x01\x12\"\n\x1eOBJECTIVE_VERDICT_TOO_FEW_RUNS\x10\x02\x12\x19\n\x15OBJECTIVE_VERDICT_MET\x10\x03\x12\x1c\n\x18OBJECTIVE_VERDICT_MISSED\x10\x04\x32\xd7\x03\n\x0c\x41\x64minService\x12Z\n\x10\x41pplyApplication\x12(.justitia.api.v1.ApplyApplicationRequest\x1a\x1c.justitia.api.v1.Application\x12j\n\x11\x44\x65leteApplication\x12).justitia.api.v1.DeleteApplicationRequest\x1a*.justitia.api.v1.DeleteApplicationResponse\x12g\n\x10ListApplications\x12(.justitia.api.v1.ListApplicationsRequest\x1a).justitia.api.v1.ListApplicationsResponse\x12K\n\x0c\x44\x65scribePool\x12$.justitia.api.v1.DescribePoolRequest\x1a\x15.justitia.api.v1.Pool\x12I\n\x0bSetPoolMode\x12#.justitia.api.v1.SetPoolModeRequest\x1a\x15.justitia.api.v1.Poolb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bjustitia/api/v1/admin.proto\x12\x0fjustitia.api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cjustitia/api/v1/common.proto\"\x81\x03\n\x0b\x41pplication\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x1f\n\x12\x66\x61llback_cost_kvtt\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12)\n\x07privacy\x18\x05 \x01(\x0e\x32\x18.justitia.api.v1.Privacy\x12\x16\n\x0eidle_timeout_s\x18\x06 \x01(\x01\x12\x16\n\x0emax_duration_s\x18\x07 \x01(\x01\x12\x1b\n\x13max_concurrent_runs\x18\x08 \x01(\x05\x12\x1b\n\x13objective_max_ratio\x18\t \x01(\x01\x12\x32\n\x06status\x18\n \x01(\x0b\x32\".justitia.api.v1.ApplicationStatus\x12\x13\n\x0b\x64\x65\x63lared_by\x18\x0b \x01(\t\x12\x1c\n\x0fobjective_for_s\x18\x0c \x01(\x01H\x01\x88\x01\x01\x42\x15\n\x13_fallback_cost_kvttB\x12\n\x10_objective_for_s\"\xb0\x05\n\x11\x41pplicationStatus\x12\x13\n\x0b\x61\x63tive_runs\x18\x01 \x01(\x05\x12\x16\n\x0e\x63ompleted_runs\x18\x02 \x01(\x03\x12\x16\n\x0eweighted_share\x18\x03 \x01(\x01\x12\x1a\n\x12\x66\x61irness_ratio_p50\x18\x04 \x01(\x01\x12\x1a\n\x12\x66\x61irness_ratio_p99\x18\x05 \x01(\x01\x12\x12\n\njct_mean_s\x18\x06 \x01(\x01\x12\x11\n\tjct_p90_s\x18\x07 \x01(\x01\x12:\n\x11prediction_source\x18\x08 \x01(\x0e\x32\x1f.justitia.api.v1.EstimateSource\x12\x15\n\rmodel_version\x18\t \x01(\t\x12!\n\x19prediction_relative_error\x18\n \x01(\x01\x12\x0f\n\x07samples\x18\x0b \x01(\x03\x12\x1b\n\x13samples_since_model\x18\x0c \x01(\x03\x12<\n\x11objective_verdict\x18\r \x01(\x0e\x32!.justitia.api.v1.ObjectiveVerdict\x12!\n\x19\x66\x61irness_ratio_recent_p90\x18\x0e \x01(\x01\x12\x1c\n\x14model_relative_error\x18\x0f \x01(\x01\x12\x19\n\x11model_judged_runs\x18\x10 \x01(\x05\x12*\n\x1dmodel_expected_relative_error\x18\x11 \x01(\x01H\x00\x88\x01\x01\x12\x34\n\x10newest_sample_at\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x11newest_third_from\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.TimestampB \n\x1e_model_expected_relative_error\"L\n\x17\x41pplyApplicationRequest\x12\x31\n\x0b\x61pplication\x18\x01 \x01(\x0b\x32\x1c.justitia.api.v1.Application\"6\n\x18\x44\x65leteApplicationRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x1b\n\x19\x44\x65leteApplicationResponse\":\n\x17ListApplicationsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x11\n\tall_pools\x18\x02 \x01(\x08\"N\n\x18ListApplicationsResponse\x12\x32\n\x0c\x61pplications\x18\x01 \x03(\x0b\x32\x1c.justitia.api.v1.Application\"#\n\x13\x44\x65scribePoolRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\"K\n\x12SetPoolModeRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\'\n\x04mode\x18\x02 \x01(\x0e\x32\x19.justitia.api.v1.PoolMode\"\x93\x02\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x04mode\x18\x02 \x01(\x0e\x32\x19.justitia.api.v1.PoolMode\x12\x32\n\x0cvirtual_time\x18\x03 \x01(\x0b\x32\x1c.justitia.api.v1.VirtualTime\x12\x14\n\x0ctotal_weight\x18\x04 \x01(\x01\x12\x11\n\topen_runs\x18\x05 \x01(\x05\x12\x14\n\x0cwaiting_runs\x18\x06 \x01(\x05\x12\x13\n\x0buseful_kvtt\x18\x07 \x01(\x03\x12\x13\n\x0bwasted_kvtt\x18\x08 \x01(\x03\x12(\n\x07\x65ngines\x18\t \x03(\x0b\x32\x17.justitia.api.v1.Engine\x12\r\n\x05\x63lock\x18\n \x01(\t\"\xff\x01\n\x06\x45ngine\x12\x11\n\tengine_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x1a\n\x12kv_capacity_tokens\x18\x03 \x01(\x03\x12\x16\n\x0ekv_used_tokens\x18\x04 \x01(\x03\x12\r\n\x05steps\x18\x05 \x01(\x03\x12\x14\n\x0cvllm_version\x18\x06 \x01(\t\x12\x16\n\x0eplugin_version\x18\x07 \x01(\t\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\r\n\x05model\x18\t \x01(\t\x12\x13\n\x0bnum_waiting\x18\n \x01(\x05\x12\x13\n\x0bnum_running\x18\x0b \x01(\x05\x12\x13\n\x0bpreemptions\x18\x0c \x01(\x03*Z\n\x07Privacy\x12\x17\n\x13PRIVACY_UNSPECIFIED\x10\x00\x12\x10\n\x0cPRIVACY_TEXT\x10\x01\x12\x12\n\x0ePRIVACY_HASHED\x10\x02\x12\x10\n\x0cPRIVACY_NONE\x10\x03*\xb6\x01\n\x10ObjectiveVerdict\x12!\n\x1dOBJECTIVE_VERDICT_UNSPECIFIED\x10\x00\x12\"\n\x1eOBJECTIVE_VERDICT_NO_OBJECTIVE\x10\x01\x12\"\n\x1eOBJECTIVE_VERDICT_TOO_FEW_RUNS\x10\x02\x12\x19\n\x15OBJECTIVE_VERDICT_MET\x10\x03\x12\x1c\n\x18OBJECTIVE_VERDICT_MISSED\x10\x04\x32\xd7\x03\n\x0c\x41\x64minService\x12Z\n\x10\x41pplyApplication\x12(.justitia.api.v1.ApplyApplicationRequest\x1a\x1c.justitia.api.v1.Application\x12j\n\x11\x44\x65leteApplication\x12).justitia.api.v1.DeleteApplicationRequest\x1a*.justitia.api.v1.DeleteApplicationResponse\x12g\n\x10ListApplications\x12(.justitia.api.v1.ListApplicationsRequest\x1a).justitia.api.v1.ListApplicationsResponse\x12K\n\x0c\x44\x65scribePool\x12$.justitia.api.v1.DescribePoolRequest\x1a\x15.justitia.api.v1.Pool\x12I\n\x0bSetPoolMode\x12#.justitia.api.v1.SetPoolModeRequest\x1a\x15.justitia.api.v1.Poolb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'justitia.api.v1.admin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PRIVACY']._serialized_start=2001
-  _globals['_PRIVACY']._serialized_end=2091
-  _globals['_OBJECTIVEVERDICT']._serialized_start=2094
-  _globals['_OBJECTIVEVERDICT']._serialized_end=2276
-  _globals['_APPLICATION']._serialized_start=79
-  _globals['_APPLICATION']._serialized_end=464
-  _globals['_APPLICATIONSTATUS']._serialized_start=467
-  _globals['_APPLICATIONSTATUS']._serialized_end=1046
-  _globals['_APPLYAPPLICATIONREQUEST']._serialized_start=1048
-  _globals['_APPLYAPPLICATIONREQUEST']._serialized_end=1124
-  _globals['_DELETEAPPLICATIONREQUEST']._serialized_start=1126
-  _globals['_DELETEAPPLICATIONREQUEST']._serialized_end=1180
-  _globals['_DELETEAPPLICATIONRESPONSE']._serialized_start=1182
-  _globals['_DELETEAPPLICATIONRESPONSE']._serialized_end=1209
-  _globals['_LISTAPPLICATIONSREQUEST']._serialized_start=1211
-  _globals['_LISTAPPLICATIONSREQUEST']._serialized_end=1269
-  _globals['_LISTAPPLICATIONSRESPONSE']._serialized_start=1271
-  _globals['_LISTAPPLICATIONSRESPONSE']._serialized_end=1349
-  _globals['_DESCRIBEPOOLREQUEST']._serialized_start=1351
-  _globals['_DESCRIBEPOOLREQUEST']._serialized_end=1386
-  _globals['_SETPOOLMODEREQUEST']._serialized_start=1388
-  _globals['_SETPOOLMODEREQUEST']._serialized_end=1463
-  _globals['_POOL']._serialized_start=1466
-  _globals['_POOL']._serialized_end=1741
-  _globals['_ENGINE']._serialized_start=1744
-  _globals['_ENGINE']._serialized_end=1999
-  _globals['_ADMINSERVICE']._serialized_start=2279
-  _globals['_ADMINSERVICE']._serialized_end=2750
+  _globals['_PRIVACY']._serialized_start=2143
+  _globals['_PRIVACY']._serialized_end=2233
+  _globals['_OBJECTIVEVERDICT']._serialized_start=2236
+  _globals['_OBJECTIVEVERDICT']._serialized_end=2418
+  _globals['_APPLICATION']._serialized_start=112
+  _globals['_APPLICATION']._serialized_end=497
+  _globals['_APPLICATIONSTATUS']._serialized_start=500
+  _globals['_APPLICATIONSTATUS']._serialized_end=1188
+  _globals['_APPLYAPPLICATIONREQUEST']._serialized_start=1190
+  _globals['_APPLYAPPLICATIONREQUEST']._serialized_end=1266
+  _globals['_DELETEAPPLICATIONREQUEST']._serialized_start=1268
+  _globals['_DELETEAPPLICATIONREQUEST']._serialized_end=1322
+  _globals['_DELETEAPPLICATIONRESPONSE']._serialized_start=1324
+  _globals['_DELETEAPPLICATIONRESPONSE']._serialized_end=1351
+  _globals['_LISTAPPLICATIONSREQUEST']._serialized_start=1353
+  _globals['_LISTAPPLICATIONSREQUEST']._serialized_end=1411
+  _globals['_LISTAPPLICATIONSRESPONSE']._serialized_start=1413
+  _globals['_LISTAPPLICATIONSRESPONSE']._serialized_end=1491
+  _globals['_DESCRIBEPOOLREQUEST']._serialized_start=1493
+  _globals['_DESCRIBEPOOLREQUEST']._serialized_end=1528
+  _globals['_SETPOOLMODEREQUEST']._serialized_start=1530
+  _globals['_SETPOOLMODEREQUEST']._serialized_end=1605
+  _globals['_POOL']._serialized_start=1608
+  _globals['_POOL']._serialized_end=1883
+  _globals['_ENGINE']._serialized_start=1886
+  _globals['_ENGINE']._serialized_end=2141
+  _globals['_ADMINSERVICE']._serialized_start=2421
+  _globals['_ADMINSERVICE']._serialized_end=2892
 # @@protoc_insertion_point(module_scope)

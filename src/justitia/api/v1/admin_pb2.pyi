@@ -1,3 +1,6 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from justitia.api.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -61,7 +64,7 @@ class Application(_message.Message):
     def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., weight: _Optional[float] = ..., fallback_cost_kvtt: _Optional[float] = ..., privacy: _Optional[_Union[Privacy, str]] = ..., idle_timeout_s: _Optional[float] = ..., max_duration_s: _Optional[float] = ..., max_concurrent_runs: _Optional[int] = ..., objective_max_ratio: _Optional[float] = ..., status: _Optional[_Union[ApplicationStatus, _Mapping]] = ..., declared_by: _Optional[str] = ..., objective_for_s: _Optional[float] = ...) -> None: ...
 
 class ApplicationStatus(_message.Message):
-    __slots__ = ("active_runs", "completed_runs", "weighted_share", "fairness_ratio_p50", "fairness_ratio_p99", "jct_mean_s", "jct_p90_s", "prediction_source", "model_version", "prediction_relative_error", "samples", "samples_since_model", "objective_verdict", "fairness_ratio_recent_p90", "model_relative_error", "model_judged_runs", "model_expected_relative_error")
+    __slots__ = ("active_runs", "completed_runs", "weighted_share", "fairness_ratio_p50", "fairness_ratio_p99", "jct_mean_s", "jct_p90_s", "prediction_source", "model_version", "prediction_relative_error", "samples", "samples_since_model", "objective_verdict", "fairness_ratio_recent_p90", "model_relative_error", "model_judged_runs", "model_expected_relative_error", "newest_sample_at", "newest_third_from")
     ACTIVE_RUNS_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_RUNS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_SHARE_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +82,8 @@ class ApplicationStatus(_message.Message):
     MODEL_RELATIVE_ERROR_FIELD_NUMBER: _ClassVar[int]
     MODEL_JUDGED_RUNS_FIELD_NUMBER: _ClassVar[int]
     MODEL_EXPECTED_RELATIVE_ERROR_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_SAMPLE_AT_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_THIRD_FROM_FIELD_NUMBER: _ClassVar[int]
     active_runs: int
     completed_runs: int
     weighted_share: float
@@ -96,7 +101,9 @@ class ApplicationStatus(_message.Message):
     model_relative_error: float
     model_judged_runs: int
     model_expected_relative_error: float
-    def __init__(self, active_runs: _Optional[int] = ..., completed_runs: _Optional[int] = ..., weighted_share: _Optional[float] = ..., fairness_ratio_p50: _Optional[float] = ..., fairness_ratio_p99: _Optional[float] = ..., jct_mean_s: _Optional[float] = ..., jct_p90_s: _Optional[float] = ..., prediction_source: _Optional[_Union[_common_pb2.EstimateSource, str]] = ..., model_version: _Optional[str] = ..., prediction_relative_error: _Optional[float] = ..., samples: _Optional[int] = ..., samples_since_model: _Optional[int] = ..., objective_verdict: _Optional[_Union[ObjectiveVerdict, str]] = ..., fairness_ratio_recent_p90: _Optional[float] = ..., model_relative_error: _Optional[float] = ..., model_judged_runs: _Optional[int] = ..., model_expected_relative_error: _Optional[float] = ...) -> None: ...
+    newest_sample_at: _timestamp_pb2.Timestamp
+    newest_third_from: _timestamp_pb2.Timestamp
+    def __init__(self, active_runs: _Optional[int] = ..., completed_runs: _Optional[int] = ..., weighted_share: _Optional[float] = ..., fairness_ratio_p50: _Optional[float] = ..., fairness_ratio_p99: _Optional[float] = ..., jct_mean_s: _Optional[float] = ..., jct_p90_s: _Optional[float] = ..., prediction_source: _Optional[_Union[_common_pb2.EstimateSource, str]] = ..., model_version: _Optional[str] = ..., prediction_relative_error: _Optional[float] = ..., samples: _Optional[int] = ..., samples_since_model: _Optional[int] = ..., objective_verdict: _Optional[_Union[ObjectiveVerdict, str]] = ..., fairness_ratio_recent_p90: _Optional[float] = ..., model_relative_error: _Optional[float] = ..., model_judged_runs: _Optional[int] = ..., model_expected_relative_error: _Optional[float] = ..., newest_sample_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., newest_third_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ApplyApplicationRequest(_message.Message):
     __slots__ = ("application",)

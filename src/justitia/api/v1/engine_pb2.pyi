@@ -56,7 +56,7 @@ class Hello(_message.Message):
     def __init__(self, pool: _Optional[str] = ..., engine_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., kv_blocks: _Optional[int] = ..., block_size_tokens: _Optional[int] = ..., max_num_seqs: _Optional[int] = ..., max_num_batched_tokens: _Optional[int] = ..., max_model_len_tokens: _Optional[int] = ..., vllm_version: _Optional[str] = ..., plugin_version: _Optional[str] = ..., policy: _Optional[str] = ..., model: _Optional[str] = ..., known_runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ..., last_virtual_time: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., more_follows: bool = ..., steps: _Optional[int] = ..., unowned_useful_kvtt: _Optional[int] = ..., unowned_wasted_kvtt: _Optional[int] = ...) -> None: ...
 
 class KnownRun(_message.Message):
-    __slots__ = ("run_id", "application", "virtual_finish", "virtual_start", "arrival_sequence", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running", "age_s", "weight", "estimate", "ends_when_idle", "prompt_tokens")
+    __slots__ = ("run_id", "application", "virtual_finish", "virtual_start", "arrival_sequence", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running", "age_s", "weight", "estimate", "ends_when_idle", "prompt_tokens", "learned_kvtt")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_FINISH_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class KnownRun(_message.Message):
     ESTIMATE_FIELD_NUMBER: _ClassVar[int]
     ENDS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LEARNED_KVTT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     application: str
     virtual_finish: _common_pb2.VirtualTime
@@ -85,7 +86,8 @@ class KnownRun(_message.Message):
     estimate: _common_pb2.Estimate
     ends_when_idle: bool
     prompt_tokens: int
-    def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., virtual_finish: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., virtual_start: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., arrival_sequence: _Optional[int] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., age_s: _Optional[float] = ..., weight: _Optional[float] = ..., estimate: _Optional[_Union[_common_pb2.Estimate, _Mapping]] = ..., ends_when_idle: bool = ..., prompt_tokens: _Optional[int] = ...) -> None: ...
+    learned_kvtt: int
+    def __init__(self, run_id: _Optional[str] = ..., application: _Optional[str] = ..., virtual_finish: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., virtual_start: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., arrival_sequence: _Optional[int] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., age_s: _Optional[float] = ..., weight: _Optional[float] = ..., estimate: _Optional[_Union[_common_pb2.Estimate, _Mapping]] = ..., ends_when_idle: bool = ..., prompt_tokens: _Optional[int] = ..., learned_kvtt: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("sequence", "steps", "kv_used_tokens", "runs", "finished", "new_runs", "closed_run_ids", "preemptions", "num_waiting", "num_running", "unidentified_inferences", "malformed_identities", "tag_delay_s", "unowned_useful_kvtt", "unowned_wasted_kvtt")
@@ -122,18 +124,20 @@ class Report(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., steps: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[RunProgress, _Mapping]]] = ..., finished: _Optional[_Iterable[_Union[FinishedInference, _Mapping]]] = ..., new_runs: _Optional[_Iterable[_Union[NewRun, _Mapping]]] = ..., closed_run_ids: _Optional[_Iterable[str]] = ..., preemptions: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., unidentified_inferences: _Optional[int] = ..., malformed_identities: _Optional[int] = ..., tag_delay_s: _Optional[float] = ..., unowned_useful_kvtt: _Optional[int] = ..., unowned_wasted_kvtt: _Optional[int] = ...) -> None: ...
 
 class RunProgress(_message.Message):
-    __slots__ = ("run_id", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running")
+    __slots__ = ("run_id", "useful_kvtt", "wasted_kvtt", "num_waiting", "num_running", "num_lost_finished")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     USEFUL_KVTT_FIELD_NUMBER: _ClassVar[int]
     WASTED_KVTT_FIELD_NUMBER: _ClassVar[int]
     NUM_WAITING_FIELD_NUMBER: _ClassVar[int]
     NUM_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    NUM_LOST_FINISHED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     useful_kvtt: int
     wasted_kvtt: int
     num_waiting: int
     num_running: int
-    def __init__(self, run_id: _Optional[str] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ...) -> None: ...
+    num_lost_finished: int
+    def __init__(self, run_id: _Optional[str] = ..., useful_kvtt: _Optional[int] = ..., wasted_kvtt: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_running: _Optional[int] = ..., num_lost_finished: _Optional[int] = ...) -> None: ...
 
 class NewRun(_message.Message):
     __slots__ = ("run_id", "application", "prompt_tokens", "age_s", "ends_when_idle")
@@ -202,17 +206,19 @@ class ApplicationWeight(_message.Message):
     def __init__(self, application: _Optional[str] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class Tag(_message.Message):
-    __slots__ = ("run_id", "virtual_finish", "virtual_start", "arrival_sequence", "estimate", "weight")
+    __slots__ = ("run_id", "virtual_finish", "virtual_start", "arrival_sequence", "estimate", "weight", "learned_kvtt")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_FINISH_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_START_FIELD_NUMBER: _ClassVar[int]
     ARRIVAL_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ESTIMATE_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    LEARNED_KVTT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     virtual_finish: _common_pb2.VirtualTime
     virtual_start: _common_pb2.VirtualTime
     arrival_sequence: int
     estimate: _common_pb2.Estimate
     weight: float
-    def __init__(self, run_id: _Optional[str] = ..., virtual_finish: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., virtual_start: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., arrival_sequence: _Optional[int] = ..., estimate: _Optional[_Union[_common_pb2.Estimate, _Mapping]] = ..., weight: _Optional[float] = ...) -> None: ...
+    learned_kvtt: int
+    def __init__(self, run_id: _Optional[str] = ..., virtual_finish: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., virtual_start: _Optional[_Union[_common_pb2.VirtualTime, _Mapping]] = ..., arrival_sequence: _Optional[int] = ..., estimate: _Optional[_Union[_common_pb2.Estimate, _Mapping]] = ..., weight: _Optional[float] = ..., learned_kvtt: _Optional[int] = ...) -> None: ...
