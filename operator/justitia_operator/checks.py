@@ -208,13 +208,12 @@ def _has_invalid_profile(inputs: Inputs, _: Type) -> Verdict | None:
 
 
 def _withholds_prompts(inputs: Inputs, _: Type) -> Verdict | None:
-    spec = None if inputs.profile is None else inputs.profile.spec
-    if spec is None or spec.samples.recorded is None or not is_withheld(inputs.application):
+    if inputs.profile is None or not is_withheld(inputs.application):
         return None
     return Verdict(
         FALSE,
         Reason.PROMPTS_WITHHELD,
-        "spec.predictor.privacy: with None there are no prompts to learn from",
+        "spec.predictor.privacy: with None no prompt is there to learn or to predict from",
     )
 
 

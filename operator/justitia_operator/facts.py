@@ -71,12 +71,14 @@ class JobRecord:
     """What is remembered of a training Job; times as the API server writes them, empty: not yet.
 
     ``name`` is made from the reason (``training``): the same reason never gives another Job.
+    ``newest_sample_at``: as the service told it before the Job was made, on its clock.
     """
 
     application: str
     name: str
     trigger: JobTrigger
     outcome: JobOutcome = JobOutcome.RUNNING
+    newest_sample_at: str = ""
     started_at: str = ""
     finished_at: str = ""
     reason: str = ""
@@ -199,6 +201,10 @@ class Figures:
     model_judged_runs: int = 0
     samples: int = 0
     samples_since_model: int = 0
+    #: When the newest of all finished, and when the first of the newest third of those since the
+    #: model did, on the service's clock; None: there are none.
+    newest_sample_at: datetime | None = None
+    newest_third_from: datetime | None = None
     #: What the service says of the objective: "met", "missed", "too_few_runs" or "no_objective".
     verdict: str = ""
     #: What it compares with the objective; 0: too few runs.

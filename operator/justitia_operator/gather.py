@@ -33,6 +33,7 @@ APPLICATION_UID_LABEL: Final = f"{GROUP}/application-uid"
 PROFILE_UID_LABEL: Final = f"{GROUP}/profile-uid"
 APPLICATION_ANNOTATION: Final = f"{GROUP}/application"
 TRIGGER_ANNOTATION: Final = f"{GROUP}/training-trigger"
+NEWEST_ANNOTATION: Final = f"{GROUP}/newest-sample-at"
 
 Body: TypeAlias = Mapping[str, Any]
 Facts: TypeAlias = ApplicationFacts | ProfileFacts | PoolObject | JobFacts
@@ -109,6 +110,7 @@ def read_job(body: Body) -> JobFacts:
             name=str(metadata.get("name", "")),
             trigger=_member(JobTrigger, annotations.get(TRIGGER_ANNOTATION), JobTrigger.REQUESTED),
             outcome=outcome,
+            newest_sample_at=str(annotations.get(NEWEST_ANNOTATION, "")),
             started_at=str(status.get("startTime") or metadata.get("creationTimestamp") or ""),
             finished_at=_finished_at(status),
             reason=reason,
@@ -170,6 +172,7 @@ def _record(job: Body) -> JobRecord:
         name=str(job["name"]),
         trigger=_member(JobTrigger, job.get("trigger"), JobTrigger.REQUESTED),
         outcome=_member(JobOutcome, job.get("outcome"), JobOutcome.RUNNING),
+        newest_sample_at=str(job.get("newestSampleAt", "")),
         started_at=str(job.get("startedAt", "")),
         finished_at=str(job.get("finishedAt", "")),
         reason=str(job.get("reason", "")),

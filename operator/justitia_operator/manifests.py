@@ -5,6 +5,7 @@ the API server and no variables of the namespace's Services, and names no user i
 may choose one.
 """
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +16,7 @@ from justitia_operator.facts import API_VERSION, GROUP, ApplicationFacts, Kind, 
 from justitia_operator.gather import (
     APPLICATION_ANNOTATION,
     APPLICATION_UID_LABEL,
+    NEWEST_ANNOTATION,
     PROFILE_UID_LABEL,
     TRIGGER_ANNOTATION,
 )
@@ -31,6 +33,8 @@ _TMP: Final = "/tmp"  # noqa: S108  the pod's own volume
 _TLS_DIR: Final = "/etc/justitia/tls"
 _CLIENT_DIR: Final = "/etc/justitia/client"
 _SAMPLES_DIR: Final = "/samples"
+#: The schemas of Kubernetes before 1.35 require the status, although it has a default.
+_DISRUPTED: Final = {"type": "DisruptionTarget", "status": "True"}
 
 Body = dict[str, Any]
 
@@ -74,17 +78,16 @@ def build_job(
                 APPLICATION_ANNOTATION: service_name(application),
                 TRIGGER_ANNOTATION: due.trigger.value,
                 REASON_ANNOTATION: due.why,
+                **({NEWEST_ANNOTATION: due.newest_sample_at} if due.newest_sample_at else {}),
             },
             "ownerReferences": [_owner(profile)],
         },
         "spec": {
             "backoffLimit": spec.job.backoff_limit,
-            "activeDeadlineSeconds": round(spec.job.active_deadline_s),
-            "ttlSecondsAfterFinished": round(spec.job.ttl_s),
+            "activeDeadlineSeconds": math.ceil(spec.job.active_deadline_s),
+            "ttlSecondsAfterFinished": math.ceil(spec.job.ttl_s),
             # A drained node is no fault of the training.
-            "podFailurePolicy": {
-                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
-            },
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [_DISRUPTED]}]},
             "template": _template(labels, application, spec, options),
         },
     }

@@ -6,8 +6,9 @@ be decided again: whatever is wrong in it, the next comparison puts right.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from justitia.api.v1 import (
     admin_pb2,
@@ -36,11 +37,16 @@ from justitia_operator.facts import (
 )
 from justitia_operator.program import Slot
 
+if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
 _TIMEOUT_S: Final = 10.0
 _LAST_CALLS_S: Final = _TIMEOUT_S + 5.0
 #: An outage shorter than this changes no condition: a restart of the service is one.
 GRACE_S: Final = 30.0
 _NOT_ANSWERED: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
+
+_Moment: TypeAlias = Literal["newest_sample_at", "newest_third_from"]
 
 _SOURCES: Final = {
     common_pb2.ESTIMATE_SOURCE_CLIENT: "Client",
@@ -330,9 +336,16 @@ def _read_figures(status: admin_pb2.ApplicationStatus) -> Figures:
         model_judged_runs=status.model_judged_runs,
         samples=status.samples,
         samples_since_model=status.samples_since_model,
+        newest_sample_at=_read_moment(status, "newest_sample_at"),
+        newest_third_from=_read_moment(status, "newest_third_from"),
         verdict=_VERDICTS.get(status.objective_verdict, ""),
         ratio_recent=status.fairness_ratio_recent_p90,
     )
+
+
+def _read_moment(status: admin_pb2.ApplicationStatus, name: _Moment) -> datetime | None:
+    stamp: Timestamp = getattr(status, name)
+    return stamp.ToDatetime(UTC) if status.HasField(name) else None
 
 
 def _read_pool(message: admin_pb2.Pool) -> PoolState:

@@ -233,7 +233,8 @@ def _active_model(item: Trained) -> Status:
             "version": model.version,
             "trainedAt": model.published_at,
             "samples": model.samples,
-            "relativeError": decimal_text(model.relative_error),
+            # 0 is what the service says of a model that was judged on nothing.
+            "relativeError": decimal_text(model.relative_error) if model.relative_error else None,
         }
     )
 
@@ -246,6 +247,7 @@ def _last_job(job: JobRecord) -> Status:
         "outcome": job.outcome.value,
     }
     optional = {
+        "newestSampleAt": job.newest_sample_at,
         "startedAt": job.started_at,
         "finishedAt": job.finished_at,
         "reason": job.reason[:_MAX_REASON_CHARS],

@@ -50,12 +50,13 @@ class Trainer:
     async def train(self, inputs: Inputs, profile: ProfileFacts) -> Inputs:
         """Start the training that is due, and add how training stands."""
         application, trainings = inputs.application, self.trainings
+        last = self._shown(application, trainings.last(application, profile))
         facts = TrainingFacts(
             application=application,
             profile=profile,
             figures=inputs.figures,
             model=self.model(application, inputs.figures),
-            last=trainings.last(application, profile),
+            last=last,
             now=self.clock.now(),
         )
         due = None if profile.meta.is_deleting else decide_training(facts)

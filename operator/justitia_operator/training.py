@@ -2,16 +2,19 @@
 
 A Job's name is made from its reason: application, profile, how the model is built, and what set the
 training off. Creating it a second time is refused by the API server, also after a restart. When the
-Job itself is gone (``ttl``, somebody's clean-up) the profile's status still remembers the last one,
-and an attempt that led to no model is repeated only for a new reason: twice as many samples, the
-next time of the schedule, or another spec.
+Job itself is gone (``ttl``, somebody's clean-up) the profile's status still remembers the last one.
+
+An attempt that led to no active model, because it failed or its model was refused, is followed by
+another one only for a new reason: the samples have grown by half since, the next time of the
+schedule, a request, or another spec. Grown are those since the active model, or all: a third of
+them are newer than what the attempt has seen. So it also shows where old samples make room for new
+ones and their number stands still.
 """
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -54,11 +57,16 @@ class TrainingFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
-    """A training that is due. ``why`` is for people."""
+    """A training that is due. ``why`` is for people.
+
+    ``newest_sample_at``: when the newest sample that there is finished, on the service's clock;
+    empty: there is none.
+    """
 
     trigger: JobTrigger
     name: str
     why: str
+    newest_sample_at: str = ""
 
 
 def decide_training(facts: TrainingFacts) -> Due | None:
@@ -68,19 +76,19 @@ def decide_training(facts: TrainingFacts) -> Due | None:
         return None
     if facts.last is not None and not facts.last.is_over:
         return None
-    if is_withheld(facts.application) and spec.samples.recorded is not None:
+    if is_withheld(facts.application):
         return None
     if not has_enough(spec, figures):
         return None
     for trigger in TRIGGERS:
         due = trigger(facts, spec, figures)
         if due is not None:
-            return due
+            return replace(due, newest_sample_at=_text(figures.newest_sample_at))
     return None
 
 
 def is_withheld(application: ApplicationFacts) -> bool:
-    """Whether the service keeps no prompt of the application to learn from."""
+    """Whether no model may predict: no prompts are there to learn from, and none would be seen."""
     return application.spec is not None and application.spec.predictor.privacy is Privacy.NONE
 
 
@@ -107,10 +115,9 @@ def job_name(facts: TrainingFacts, spec: ProfileSpec, *reason: object) -> str:
 
 
 def _first(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
-    if facts.model is not None:
+    if facts.model is not None or not _may_follow(facts, figures):
         return None
-    due = _first_due(facts, spec, figures)
-    return due if _may_follow(facts, JobTrigger.FIRST, due.name) else None
+    return _first_due(facts, spec)
 
 
 def _first_after_failure(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due | None:
@@ -118,18 +125,18 @@ def _first_after_failure(facts: TrainingFacts, spec: ProfileSpec, figures: Figur
 
     The last of all triggers: its Job may be there from before, and must not keep others away.
     """
+    del figures
     last = facts.last
     if facts.model is not None or last is None or last.outcome is not JobOutcome.FAILED:
         return None
-    return None if last.trigger is JobTrigger.FIRST else _first_due(facts, spec, figures)
+    return None if last.trigger is JobTrigger.FIRST else _first_due(facts, spec)
 
 
-def _first_due(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> Due:
-    growth = _doublings(figures.samples, spec.training.min_samples)
+def _first_due(facts: TrainingFacts, spec: ProfileSpec) -> Due:
     why = "there is no model yet"
     if spec.samples.recorded is not None:
         why += f" and at least {spec.training.min_samples} samples"
-    name = job_name(facts, spec, JobTrigger.FIRST, growth)
+    name = job_name(facts, spec, JobTrigger.FIRST, _followed(facts))
     return Due(trigger=JobTrigger.FIRST, name=name, why=why)
 
 
@@ -179,13 +186,11 @@ def _new_samples(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -> D
     wanted = None if when is None else when.new_samples
     if facts.model is None or wanted is None or figures.samples_since_model < wanted:
         return None
-    growth = _doublings(figures.samples_since_model, wanted)
-    name = job_name(facts, spec, JobTrigger.NEW_SAMPLES, _version(facts), growth)
-    if not _may_follow(facts, JobTrigger.NEW_SAMPLES, name):
+    if not _may_follow(facts, figures):
         return None
     return Due(
         trigger=JobTrigger.NEW_SAMPLES,
-        name=name,
+        name=job_name(facts, spec, JobTrigger.NEW_SAMPLES, _version(facts), _followed(facts)),
         why=f"at least {wanted} runs have finished since the active model was trained",
     )
 
@@ -195,11 +200,11 @@ def _relative_error(facts: TrainingFacts, spec: ProfileSpec, figures: Figures) -
     limit = None if when is None else when.relative_error_above
     if facts.model is None or limit is None or figures.model_relative_error <= limit:
         return None
-    if figures.model_judged_runs < MIN_JUDGED_RUNS or _is_attempted(facts):
+    if figures.model_judged_runs < MIN_JUDGED_RUNS or not _may_follow(facts, figures):
         return None
     return Due(
         trigger=JobTrigger.RELATIVE_ERROR,
-        name=job_name(facts, spec, JobTrigger.RELATIVE_ERROR, _version(facts)),
+        name=job_name(facts, spec, JobTrigger.RELATIVE_ERROR, _version(facts), _followed(facts)),
         why=f"the relative error of the active model is above {limit}",
     )
 
@@ -232,19 +237,30 @@ def is_without_effect(last: JobRecord | None, model: ModelFacts | None) -> bool:
     return begun is None or published is None or begun >= published
 
 
-def _is_attempted(facts: TrainingFacts) -> bool:
-    return is_without_effect(facts.last, facts.model)
-
-
-def _may_follow(facts: TrainingFacts, trigger: JobTrigger, name: str) -> bool:
-    """Whether a trigger may act: first, or again for the same cause with twice the samples."""
-    if not _is_attempted(facts) or facts.last is None:
+def _may_follow(facts: TrainingFacts, figures: Figures) -> bool:
+    """Whether samples may start a training: none was in vain, or they have grown by half since."""
+    attempt = _in_vain(facts)
+    if attempt is None:
         return True
-    return facts.last.trigger is trigger and facts.last.name != name
+    # On the service's clock; the API server's, which dates the Job, may be another.
+    seen = parse_time(attempt.newest_sample_at) or parse_time(attempt.started_at)
+    third_from = figures.newest_third_from
+    return seen is not None and third_from is not None and third_from > seen
 
 
-def _doublings(samples: int, base: int) -> int:
-    return max(0, math.floor(math.log2(max(1, samples) / base)))
+def _followed(facts: TrainingFacts) -> str:
+    """Name the attempt in vain that a training follows: each has one follower for a trigger."""
+    attempt = _in_vain(facts)
+    return "" if attempt is None else attempt.name
+
+
+def _in_vain(facts: TrainingFacts) -> JobRecord | None:
+    """Find the last Job where it did not make the active model."""
+    return facts.last if is_without_effect(facts.last, facts.model) else None
+
+
+def _text(moment: datetime | None) -> str:
+    return "" if moment is None else moment.astimezone(UTC).isoformat()
 
 
 def _version(facts: TrainingFacts) -> str:

@@ -60,7 +60,11 @@ class Trainings:
         last = self._records.get(uid)
         if last is None or last.name != due.name:
             self._records[uid] = JobRecord(
-                application=service_name, name=due.name, trigger=due.trigger, started_at=now
+                application=service_name,
+                name=due.name,
+                trigger=due.trigger,
+                newest_sample_at=due.newest_sample_at,
+                started_at=now,
             )
 
     def gone(self, job: JobFacts) -> None:

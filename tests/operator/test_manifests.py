@@ -66,7 +66,7 @@ def test_fk8_the_job_is_bounded_in_time_and_tries_and_cleans_up(build):
 def test_fk8_a_drained_node_counts_as_no_try(build):
     (rule,) = build()["spec"]["podFailurePolicy"]["rules"]
     assert rule["action"] == "Ignore"
-    assert rule["onPodConditions"] == [{"type": "DisruptionTarget"}]
+    assert rule["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
 
 
 def test_fk8_the_pod_passes_the_restricted_pod_security_standard(build):

@@ -615,6 +615,8 @@ async def test_fk8_enough_samples_start_one_job_and_only_one(trained):
     (last,) = [entry["lastJob"] for entry in trained.status(Kind.PROFILE, PROFILE)["applications"]]
     assert last["name"] == job["metadata"]["name"]
     assert last["trigger"] == "First"
+    made = ("justitia_operator_training_jobs_total", {"trigger": "First"})
+    assert trained.metrics.registry.get_sample_value(*made) == 1
     assert "TrainingStarted" in [event["reason"] for event in trained.cluster.events]
 
 
@@ -647,6 +649,60 @@ async def test_a_model_that_is_no_better_than_the_mean_ends_the_training_without
     await trained.settle()
     assert trained.condition("PredictorReady") == ("False", "NothingPublished")
     assert len(trained.cluster.created) == 1
+
+
+async def test_fk8_a_refused_model_is_tried_again_once_the_samples_have_grown_by_half(
+    trained, scheduler, make, until, open_bench
+):
+    await trained.settle()
+    await trained.end_job(make.done_job)
+    name = trained.cluster.created[0]["metadata"]["name"]
+
+    async def settled(bench, total, *, new):
+        scheduler.record_samples(new)
+
+        async def is_recorded():
+            return (await scheduler.held())["team-a/llama", "chat"].status.samples == total
+
+        await until(is_recorded)
+        bench.now_s += 1
+        await bench.settle()
+        return len(trained.cluster.created)
+
+    assert await settled(trained, 149, new=49) == 1
+    last = trained.status(Kind.PROFILE, PROFILE)["lastJob"]
+    assert (last["outcome"], bool(last["newestSampleAt"])) == ("Succeeded", True)
+    # What the Job had seen is remembered beyond it, and beyond the operator.
+    trained.unwatch(Kind.JOB, Key("team-a", name))
+    await trained.settle()
+    second = open_bench(cluster=trained.cluster)
+    second.rewatch()
+    await second.settle()
+    assert len(trained.cluster.created) == 1
+    assert await settled(second, 150, new=1) == 2
+    assert await settled(second, 160, new=10) == 2
+
+
+async def test_fk8_a_model_that_no_listing_has_shown_yet_is_no_attempt_in_vain(
+    trained, scheduler, make, until, artefact
+):
+    await trained.settle()
+    scheduler.record_samples(100)
+
+    async def is_recorded():
+        return (await scheduler.held())["team-a/llama", "chat"].status.samples == 200
+
+    await until(is_recorded)
+    await trained.settle()
+    await scheduler.publish("chat", artefact)
+    trained.now_s += 1
+    await trained.end_job(make.done_job)
+    await trained.look()
+    assert len(trained.cluster.created) == 1
+    trained.now_s += 1
+    await trained.settle()
+    assert len(trained.cluster.created) == 1
+    assert trained.condition("PredictorReady") == ("True", "ModelActive")
 
 
 async def test_fk8_a_failed_job_says_why_and_is_not_repeated(trained, make):

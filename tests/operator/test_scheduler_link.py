@@ -1,6 +1,7 @@
 """The scheduler service's side against the real service over gRPC."""
 
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
@@ -111,9 +112,12 @@ async def test_samples_are_counted_all_and_since_the_model(link, scheduler, unti
         return (await samples()).samples == 3
 
     await until(is_counted)
-    assert (await samples()).samples_since_model == 3
+    before = await samples()
+    assert before.samples_since_model == 3
+    assert before.newest_third_from.tzinfo is UTC
     await scheduler.publish("chat", artefact)
-    assert (await samples()).samples_since_model == 0
+    after = await samples()
+    assert (after.samples_since_model, after.newest_third_from) == (0, None)
 
 
 async def test_a_refusal_carries_the_services_own_words(link):

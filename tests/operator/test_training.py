@@ -16,12 +16,18 @@ MODEL = ModelFacts(
 )
 
 
+#: Where ``ended`` Jobs began at 10:00: a third of the samples came later, or not quite.
+GROWN, NOT_YET = "2026-11-30T10:00:01Z", "2026-11-30T10:00:00Z"
+
+
 @pytest.fixture
 def facts(make):
     def build(
         *,
         samples=0,
         new=0,
+        newest=None,
+        third=None,
         error=0.0,
         model=None,
         last=None,
@@ -42,6 +48,8 @@ def facts(make):
         figures = Figures(
             samples=samples,
             samples_since_model=new,
+            newest_sample_at=newest and datetime.fromisoformat(newest),
+            newest_third_from=third and datetime.fromisoformat(third),
             model_relative_error=error,
             model_judged_runs=new,
             model_version="" if model is None else model.version,
@@ -65,6 +73,7 @@ def ended(due, outcome=JobOutcome.FAILED, started_at="2026-11-30T10:00:00Z"):
         name=due.name,
         trigger=due.trigger,
         outcome=outcome,
+        newest_sample_at=due.newest_sample_at,
         started_at=started_at,
         finished_at="2026-11-30T10:10:00Z",
     )
@@ -85,12 +94,42 @@ def test_fk8_the_same_reason_always_gives_the_same_name(facts):
     assert len(names) == 1
 
 
-def test_fk8_a_failed_first_training_is_repeated_with_twice_the_samples_only(facts):
-    first = decide_training(facts(samples=100))
-    assert decide_training(facts(samples=199, last=ended(first))) is None
-    second = decide_training(facts(samples=200, last=ended(first)))
-    assert second.name != first.name
-    assert decide_training(facts(samples=399, last=ended(second))) is None
+@pytest.mark.parametrize("outcome", [JobOutcome.FAILED, JobOutcome.SUCCEEDED])
+def test_fk8_a_first_training_in_vain_is_repeated_once_the_samples_have_grown_by_half(
+    facts, outcome
+):
+    last = ended(decide_training(facts(samples=100)), outcome)
+    names = {last.name}
+    for number in range(3):
+        assert decide_training(facts(samples=5000, third=NOT_YET, last=last)) is None
+        due = decide_training(facts(samples=100 + number, third=GROWN, last=last))
+        assert due.trigger is JobTrigger.FIRST
+        last = ended(due, outcome)
+        names.add(last.name)
+    assert len(names) == 4
+
+
+def test_fk8_a_first_training_in_vain_is_repeated_also_where_samples_are_at_their_limit(facts):
+    last = ended(decide_training(facts(samples=20_000)), JobOutcome.SUCCEEDED)
+    assert decide_training(facts(samples=20_000, third=NOT_YET, last=last)) is None
+    assert decide_training(facts(samples=20_000, third=GROWN, last=last)) is not None
+    # Some have gone by age since, and few have come: no reason to try again.
+    assert decide_training(facts(samples=101, third=NOT_YET, last=last)) is None
+
+
+def test_fk8_what_an_attempt_has_seen_is_told_by_the_services_own_clock(facts):
+    """That of the API server, which says when the Job began, may be hours behind or ahead."""
+    seen, later = "2026-11-30T17:00:00.000002Z", "2026-11-30T17:00:00.000003Z"
+    last = ended(decide_training(facts(samples=100, newest=seen)))
+    assert decide_training(facts(samples=100, newest=later, third=seen, last=last)) is None
+    due = decide_training(facts(samples=150, newest=later, third=later, last=last))
+    assert datetime.fromisoformat(due.newest_sample_at) == datetime.fromisoformat(later)
+
+
+def test_fk8_the_same_attempt_in_vain_is_always_followed_by_the_same_job(facts):
+    last = ended(decide_training(facts(samples=100)), JobOutcome.SUCCEEDED)
+    names = {decide_training(facts(samples=n, third=GROWN, last=last)).name for n in (100, 900)}
+    assert len(names) == 1
 
 
 def test_fk8_while_a_job_runs_no_other_is_due(facts):
@@ -143,7 +182,9 @@ def test_a_model_that_was_refused_or_taken_back_is_not_made_again_at_once(facts,
     first = decide_training(facts(samples=100))
     other = replace(first, trigger=trigger, name=first.name[:-8] + "aaaaaaaa")
     done = ended(other, JobOutcome.SUCCEEDED)
-    assert decide_training(facts(samples=5000, last=done)) is None
+    assert decide_training(facts(samples=5000, third=NOT_YET, last=done)) is None
+    due = decide_training(facts(samples=5000, third=GROWN, last=done))
+    assert due.trigger is JobTrigger.FIRST
 
 
 # -- what keeps a training from being due ----------------------------------------------------------
@@ -151,12 +192,14 @@ def test_a_model_that_was_refused_or_taken_back_is_not_made_again_at_once(facts,
 
 def test_prompts_that_are_withheld_teach_nothing(facts):
     assert decide_training(facts(samples=1000, privacy="None")) is None
+    volume = {"configMap": {"name": "runs"}}  # the service would refuse its model
+    assert decide_training(facts(samples=1000, privacy="None", source=volume)) is None
     assert decide_training(facts(samples=1000, privacy="Hashed")) is not None
 
 
 def test_samples_of_a_volume_are_counted_by_the_job_itself(facts):
     source = {"configMap": {"name": "runs"}}
-    due = decide_training(facts(samples=0, privacy="None", source=source))
+    due = decide_training(facts(samples=0, privacy="Hashed", source=source))
     assert due.trigger is JobTrigger.FIRST
 
 
@@ -188,11 +231,14 @@ def test_new_samples_start_a_training(facts, new, is_due):
     assert due is None or due.trigger is JobTrigger.NEW_SAMPLES
 
 
-def test_fk8_after_a_failure_twice_the_new_samples_are_awaited(facts):
+@pytest.mark.parametrize("outcome", [JobOutcome.FAILED, JobOutcome.SUCCEEDED])
+def test_fk8_after_an_attempt_in_vain_half_as_many_new_samples_again_are_awaited(facts, outcome):
     first = decide_training(facts(samples=500, new=50, model=MODEL, training=WHEN))
-    again = {"samples": 900, "model": MODEL, "training": WHEN, "last": ended(first)}
-    assert decide_training(facts(new=99, **again)) is None
-    assert decide_training(facts(new=100, **again)).name != first.name
+    again = {"new": 900, "model": MODEL, "training": WHEN, "last": ended(first, outcome)}
+    assert decide_training(facts(samples=900, third=NOT_YET, **again)) is None
+    due = decide_training(facts(samples=900, third=GROWN, **again))
+    assert due.trigger is JobTrigger.NEW_SAMPLES
+    assert due.name != first.name
 
 
 def test_a_new_model_makes_the_same_trigger_a_new_reason(facts):
@@ -225,8 +271,11 @@ def test_only_what_the_model_itself_got_wrong_starts_a_training(facts):
 
 def test_fk8_an_error_starts_one_training_for_each_model(facts):
     first = decide_training(facts(samples=500, new=30, error=2.0, model=MODEL, training=WHEN))
-    again = facts(samples=500, new=40, error=3.0, model=MODEL, training=WHEN, last=ended(first))
-    assert decide_training(again) is None
+    again = {"new": 40, "error": 3.0, "model": MODEL, "training": WHEN, "last": ended(first)}
+    assert decide_training(facts(samples=500, third=NOT_YET, **again)) is None
+    second = decide_training(facts(samples=500, third=GROWN, **again))
+    assert second.trigger is JobTrigger.RELATIVE_ERROR
+    assert second.name != first.name
 
 
 def test_fk8_triggers_do_not_take_turns_after_a_failure(facts):
@@ -238,6 +287,8 @@ def test_fk8_triggers_do_not_take_turns_after_a_failure(facts):
     by_error = decide_training(facts(new=40, **base))
     assert by_error.trigger is JobTrigger.RELATIVE_ERROR
     assert decide_training(facts(new=60, last=ended(by_error), **base)) is None
+    due = decide_training(facts(new=60, third=GROWN, last=ended(by_error), **base))
+    assert due.trigger is JobTrigger.NEW_SAMPLES
 
 
 # -- another spec ----------------------------------------------------------------------------------

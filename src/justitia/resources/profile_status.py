@@ -51,6 +51,7 @@ class LastJob(Part):
     name: Subdomain
     trigger: JobTrigger
     outcome: JobOutcome
+    newest_sample_at: AwareDatetime | None = None
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
     reason: Annotated[str, Field(max_length=256)] | None = None
