@@ -180,7 +180,7 @@ async def test_apply_warns_in_one_line_of_what_has_no_effect(justitia, monkeypat
     assert warned == (
         "warning: without a cluster these have no effect: mode Shadow (shadowed, closed); "
         "failureMode FailClose (closed); identity.credentials (closed); "
-        "PredictorProfile, justitia train has flags instead (default)\n"
+        "PredictorProfile, for justitia up and justitia train --profile (default)\n"
     )
 
 

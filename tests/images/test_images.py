@@ -84,7 +84,14 @@ def test_images_run_what_was_tested(image):
         ("operator", ["justitia_operator.__main__"]),
         (
             "trainer",
-            ["justitia.cli.main", "justitia.local.predictors", "justitia.predictor.training"],
+            [
+                "justitia.cli.main",
+                "justitia.local.predictors",
+                "justitia.local.profiles",
+                "justitia.local.publishing",
+                "justitia.local.unfinished",
+                "justitia.predictor.training",
+            ],
         ),
     ],
 )

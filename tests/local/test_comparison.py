@@ -8,7 +8,7 @@ import pytest
 from justitia.api.v1 import run_pb2, run_pb2_grpc
 from justitia.client import connect_async
 from justitia.local import comparison
-from justitia.local.comparison import ComparisonSettings, _ratios, _RunCalls, compare
+from justitia.local.comparison import ComparisonSettings, _RunCalls, compare, fair_ratios
 from justitia.local.errors import LocalModeError
 from justitia.local.records import RunRecord
 
@@ -97,7 +97,7 @@ async def test_a_run_whose_ratio_cannot_be_had_costs_the_others_nothing(monkeypa
     monkeypatch.setattr(comparison, "_SETTLE_S", 0.3)
     monkeypatch.setattr(comparison, "_POLL_S", 0.01)
     records = [record(name) for name in "abcd"] + [record("e", error="timeout")]
-    assert await _ratios(records, {"a": "far"}, client) == {("a", 1): 1.5}
+    assert await fair_ratios(records, {"a": "far"}, client) == {("a", 1): 1.5}
     assert servicer.pools[0] == "far"
 
 

@@ -55,12 +55,20 @@ def test_what_has_no_effect_without_a_cluster_is_named(spec, field):
     assert told == f"without a cluster these have no effect: {field} (a)"
 
 
-def test_of_the_examples_only_the_profile_has_no_effect():
+def test_all_of_the_examples_has_an_effect_where_predictors_are_trained():
+    assert unhonoured(read_manifests(EXAMPLES), is_training=True) == ""
     assert unhonoured(read_manifests(EXAMPLES)) == (
         "without a cluster these have no effect: "
-        "PredictorProfile, justitia train has flags instead (default)"
+        "PredictorProfile, for justitia up and justitia train --profile (default)"
     )
     assert unhonoured([application()]) == ""
+
+
+def test_a_profile_that_is_not_there_is_named():
+    manifests = [application("a", predictor={"profileRef": {"name": "gone"}}), application("b")]
+    assert unhonoured(manifests, is_training=True).endswith(
+        "predictor.profileRef, there is no such PredictorProfile (a)"
+    )
 
 
 def test_an_application_of_a_pool_without_an_engine_is_named():

@@ -118,6 +118,16 @@ def test_a_line_beyond_the_limit_is_skipped(write_lines, monkeypatch):
     assert [(bad.number, "2000" in bad.reason) for bad in recorded.bad_lines] == [(1, True)]
 
 
+@pytest.mark.parametrize(
+    ("limit", "value"), [("MAX_RUNS", 2), ("MAX_KEPT_BYTES", 2 * len(json.dumps(run())) + 5)]
+)
+def test_of_more_than_can_be_kept_the_last_runs_are(write_lines, monkeypatch, limit, value):
+    monkeypatch.setattr(recordings, limit, value)
+    recorded = read_recordings(write_lines(*(run(task_seed=n) for n in range(5))))
+    assert [run.task_seed for run in recorded.runs] == [3, 4]
+    assert recorded.num_left_out == 3
+
+
 def test_of_many_bad_lines_the_first_are_named_and_all_are_counted(write_lines):
     recorded = read_recordings(write_lines(*[b"?"] * 150))
     assert recorded.num_bad_lines == 150

@@ -100,6 +100,10 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="folder for the model's files")
     ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="file with a PredictorProfile, as `kubectl get predprof -o yaml` prints"),
+    ] = None,
     pool: Pool = "",
     namespace: Namespace = "",
     context: Context = "",
@@ -117,9 +121,9 @@ def train(
     """
     kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
     if job:
-        if publish or force or output is not None or address:
+        if publish or force or output is not None or profile is not None or address:
             raise typer.BadParameter(
-                "--job takes neither --publish nor --force nor --output nor --address"
+                "--job takes neither --publish nor --force nor --output nor --profile nor --address"
             )
         typer.echo(request_training(kubectl, application))
         return
@@ -128,6 +132,7 @@ def train(
         try:
             train_command.train(
                 application=application,
+                profile=profile,
                 publish=publish,
                 force=force,
                 output=output,

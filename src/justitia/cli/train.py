@@ -1,6 +1,7 @@
 """``justitia train``: predictors from recorded runs or from the service's samples."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from justitia.cli.options import (
     DEFAULT_ADDRESS,
@@ -18,7 +18,9 @@ from justitia.cli.options import (
     TlsCert,
     TlsKey,
     connected,
+    warn,
 )
+from justitia.cli.train_outputs import Outputs
 from justitia.local.errors import LocalModeError
 
 if TYPE_CHECKING:
@@ -26,18 +28,31 @@ if TYPE_CHECKING:
     from justitia.predictor.samples import Sample
     from justitia.predictor.settings import TrainingSettings
     from justitia.predictor.training import TrainingReport
+    from justitia.resources.profile import PredictorProfile
 
     Connection = Callable[[], Client]
 
 
 def train(
     *,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="manifest with a PredictorProfile; flags given here win over it"),
+    ] = None,
     recordings: Annotated[
         Path | None,
-        typer.Option(help="recorded runs, JSON lines; without it the service's own samples"),
+        typer.Option(
+            help="recorded runs, JSON lines, or a folder in place of the profile's ConfigMap or "
+            "volume; without it the service's own samples"
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="folder for the models' files")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="folder for the models' files; interrupted, the same command goes on there",
+        ),
     ] = None,
     datasheet: Annotated[
         Path | None,
@@ -50,20 +65,31 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="with --publish: active, also if worse")
     ] = False,
-    seed: Annotated[int, typer.Option(help="equal seeds give equal models")] = 0,
-    min_samples: Annotated[int, typer.Option(help="decline below this many")] = 20,
-    max_samples: Annotated[int, typer.Option(help="use the last so many")] = 5000,
+    seed: Annotated[
+        int | None, typer.Option(help="equal seeds give equal models (default 0)")
+    ] = None,
+    min_samples: Annotated[
+        int | None, typer.Option(help="decline below this many (default 20)")
+    ] = None,
+    max_samples: Annotated[
+        int | None, typer.Option(help="use the last so many (default 5000)")
+    ] = None,
     validation_fraction: Annotated[
-        float, typer.Option(help="share of the prompts that judges the model")
-    ] = 0.2,
+        float | None, typer.Option(help="share of the prompts that judges the model (default 0.2)")
+    ] = None,
     kind: Annotated[
-        str, typer.Option(help="gaussian-process, or network: a multi-layer perceptron")
-    ] = "gaussian-process",
+        str | None,
+        typer.Option(help="gaussian-process (default), or network: a multi-layer perceptron"),
+    ] = None,
     hidden_layers: Annotated[
-        str, typer.Option(help="outputs of a network's hidden layers")
-    ] = "64,32,16",
-    max_terms: Annotated[int, typer.Option(help="terms of the vocabulary")] = 2048,
-    selected_terms: Annotated[int, typer.Option(help="terms that the model reads at most")] = 128,
+        str | None, typer.Option(help="outputs of a network's hidden layers (default 64,32,16)")
+    ] = None,
+    max_terms: Annotated[
+        int | None, typer.Option(help="terms of the vocabulary (default 2048)")
+    ] = None,
+    selected_terms: Annotated[
+        int | None, typer.Option(help="terms that the model reads at most (default 128)")
+    ] = None,
     application: Annotated[
         str | None, typer.Option("--application", "-a", help="only this application")
     ] = None,
@@ -74,7 +100,8 @@ def train(
     tls_key: TlsKey = None,
 ) -> None:
     """Train a predictor for each application and say how well it predicts runs it has not seen."""
-    from justitia.local.predictors import train_with_progress
+    from justitia.local.publishing import publish_model
+    from justitia.local.unfinished import Unfinished
 
     if datasheet is not None and recordings is None:
         raise typer.BadParameter("needs --recordings", param_hint="--datasheet")
@@ -82,42 +109,53 @@ def train(
         raise typer.BadParameter("needs --publish", param_hint="--force")
     console = Console()
     connection = partial(connected, address, tls_ca, cert=tls_cert, key=tls_key)
+    read = None if profile is None else _read_profile(profile, application, recordings)
     settings = _settings(
+        read,
         seed=seed,
         min_samples=min_samples,
         max_samples=max_samples,
         validation_fraction=validation_fraction,
         kind=kind,
-        hidden_widths=_widths(hidden_layers),
+        hidden_widths=None if hidden_layers is None else _widths(hidden_layers),
         max_terms=max_terms,
         selected_terms=selected_terms,
     )
-    samples = _samples(recordings, application, pool, connection)
-    report = train_with_progress(samples, settings=settings, console=console)
-    console.print(_table(report))
-    if output is not None:
-        for path in _save(report, output):
-            console.print(f"wrote {path}", highlight=False)
-    if datasheet is not None and recordings is not None:
-        _write_datasheet(datasheet, recordings, report)
+    path = _recordings_path(read, recordings)
+    samples = _samples(path, application, pool, connection)
+    outputs = Outputs(console)
+    with ExitStack() as stack:
+        if output is not None:
+            outputs.save_in(Unfinished(output, samples, settings))
+        if publish:
+            client = stack.enter_context(connection())
+            outputs.publish = partial(publish_model, client, pool=pool, is_forced=force)
+        report = outputs.train(samples, settings)
+    if datasheet is not None and path is not None:
+        _write_datasheet(datasheet, path, report)
         console.print(f"wrote {datasheet}", highlight=False)
     if publish:
-        for line in _publish(report, pool, connection, is_forced=force):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        outputs.require_published(report)
     elif output is None and datasheet is None:
         console.print("nothing kept: use --output or --publish", highlight=False)
 
 
-def _save(report: "TrainingReport", output: Path) -> list[Path]:
-    from justitia.predictor import artefact
+def _read_profile(
+    path: Path, application: str | None, recordings: Path | None
+) -> "PredictorProfile":
+    from justitia.local.declare import unhonoured
+    from justitia.local.profiles import read_profile
 
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        return [artefact.save(model, output) for model in report.models.values()]
-    except OSError as error:
-        raise LocalModeError(
-            f"{output}: models cannot be written there ({error.strerror}); choose another --output"
-        ) from None
+    profile = read_profile(path, application=application)
+    # That nothing stands in for a ConfigMap is an error here, and told as one.
+    warn(unhonoured([profile], is_training=True, recordings=recordings or path))
+    return profile
+
+
+def _recordings_path(profile: "PredictorProfile | None", given: Path | None) -> Path | None:
+    from justitia.local.profiles import recordings_path
+
+    return given if profile is None else recordings_path(profile.spec.samples, given)
 
 
 def _write_datasheet(path: Path, recordings: Path, report: "TrainingReport") -> None:
@@ -131,14 +169,20 @@ def _write_datasheet(path: Path, recordings: Path, report: "TrainingReport") -> 
         raise LocalModeError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def _settings(*, kind: str, **values: Any) -> "TrainingSettings":
+def _settings(
+    profile: "PredictorProfile | None", *, kind: str | None, **values: Any
+) -> "TrainingSettings":
+    """Take a profile's settings, or the defaults, and what flags say otherwise."""
+    from justitia.local.predictors import settings_of
     from justitia.predictor.regressor import ModelKind
     from justitia.predictor.settings import TrainingSettings
 
-    if kind not in list(ModelKind):
+    if kind is not None and kind not in list(ModelKind):
         raise LocalModeError(f"--kind: must be one of {', '.join(ModelKind)}, got {kind!r}")
+    settings = TrainingSettings() if profile is None else settings_of(profile.spec)
+    given = values | {"kind": None if kind is None else ModelKind(kind)}
     try:
-        return TrainingSettings(kind=ModelKind(kind), **values)
+        return replace(settings, **{k: value for k, value in given.items() if value is not None})
     except ValueError as error:
         raise LocalModeError(str(error)) from None
 
@@ -167,43 +211,14 @@ def _samples(
         found = samples.get(application) or samples.get(short) or []
         renamed = [replace(sample, application=application) for sample in found]
         samples = {application: renamed} if found else {}
+    if not samples and recordings is not None:
+        whose = "" if application is None else f" of application {application}"
+        raise LocalModeError(f"{recordings}: there is no run{whose}")
     if not samples:
         raise LocalModeError(
             "no samples to train from: run the application first, or use --recordings"
         )
     return samples
-
-
-def _table(report: "TrainingReport") -> Table:
-    table = Table(title="Predictors, judged on runs that training did not see")
-    for name in (
-        "application",
-        "samples",
-        "judged on",
-        "relative error",
-        "median",
-        "rank correlation",
-        "version",
-    ):
-        table.add_column(name, justify="left" if name in {"application", "version"} else "right")
-    for name, model in sorted(report.models.items()):
-        metrics = model.metrics
-        table.add_row(
-            name,
-            str(metrics.num_samples),
-            str(metrics.num_held_out),
-            _share(metrics.mean_relative_error),
-            _share(metrics.median_relative_error),
-            "-" if metrics.rank_correlation is None else f"{metrics.rank_correlation:.2f}",
-            model.version[:12],
-        )
-    for name, declined in sorted(report.declined.items()):
-        table.add_row(name, "-", "-", str(declined), "-", "-", "-")
-    return table
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
 
 
 def _service_samples(
@@ -222,28 +237,3 @@ def _service_samples(
             )
             samples.setdefault(s.application, []).append(sample)
     return samples
-
-
-def _publish(
-    report: "TrainingReport", pool: str, connection: "Connection", *, is_forced: bool
-) -> "Iterator[str]":
-    """Publish what was trained, and tell what the service made of each model."""
-    from justitia.api.v1 import training_pb2
-    from justitia.predictor import artefact
-
-    if not report.models:
-        declined = "; ".join(f"{name}: {why}" for name, why in sorted(report.declined.items()))
-        raise LocalModeError(f"nothing to publish: {declined}")
-    with connection() as client:
-        for name, model in report.models.items():
-            held_out = (
-                training_pb2.HeldOutRun(
-                    run_id=run.run_id, cost_kvtt=run.cost_kvtt, predicted_kvtt=run.predicted_kvtt
-                )
-                for run in report.held_out[name]
-            )
-            answer = client.publish_model(
-                name, artefact.to_bytes(model), pool=pool, held_out=held_out, is_forced=is_forced
-            )
-            verdict = "active" if answer.is_active else "stored, not active"
-            yield f"published {name} {answer.version[:12]}: {verdict}: {answer.reason}"

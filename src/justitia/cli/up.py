@@ -1,8 +1,9 @@
 """``justitia up``: the scheduler service and one vLLM engine on this machine."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +18,9 @@ from justitia.cli.options import (
 )
 from justitia.local.engine_kind import EngineKind
 
+if TYPE_CHECKING:
+    from justitia.local.stack import Companion
+
 _HOST = "127.0.0.1"
 _POOL = "default"
 
@@ -25,6 +29,13 @@ def up(
     *,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="manifests to apply: a file or a folder")
+    ] = None,
+    recordings: Annotated[
+        Path | None,
+        typer.Option(
+            help="file or folder of recorded runs in place of the ConfigMap or volume of a "
+            "PredictorProfile"
+        ),
     ] = None,
     engine: Annotated[EngineKind, typer.Option(help="what computes the tokens")] = EngineKind.CPU,
     policy: Annotated[
@@ -43,7 +54,10 @@ def up(
     log_dir: Annotated[Path, typer.Option(help="of both processes")] = Path("reports/logs"),
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
 ) -> None:
-    """Run the scheduler service and a vLLM engine until Ctrl-C."""
+    """Run the scheduler service and a vLLM engine until Ctrl-C.
+
+    Predictors of applications that name a PredictorProfile are trained when it says so.
+    """
     require_policy(policy, flag="--policy")
 
     from justitia.local.declare import unhonoured
@@ -56,7 +70,7 @@ def up(
 
     console = Console(stderr=True, highlight=False)
     manifests = [] if file is None else read_manifests(file)
-    warn(unhonoured(manifests, only_pool=_POOL))
+    warn(unhonoured(manifests, only_pool=_POOL, is_training=True, recordings=recordings))
     flags = {"--port": port, "--scheduler-port": scheduler_port, "--metrics-port": metrics_port}
     for flag, number in flags.items():
         require_free_port(_HOST, number, flag=flag)
@@ -78,4 +92,24 @@ def up(
             pool=_POOL,
         )
     )
-    asyncio.run(serve(service, server, manifests, console))
+    beside = None
+    if file is not None:
+        beside = _trainer(
+            file, recordings, address=service.address, log_dir=log_dir, console=console
+        )
+    asyncio.run(serve(service, server, manifests, console, beside=beside))
+
+
+def _trainer(
+    file: Path, recordings: Path | None, *, address: str, log_dir: Path, console: Console
+) -> "Companion | None":
+    """Make what trains predictors; None where the manifests ask for none."""
+    from justitia.local.manifests import read_manifests
+    from justitia.local.trainer import Child, train_when_due, trainees
+
+    listed = trainees(read_manifests(file), recordings=recordings)
+    if not listed:
+        return None
+    child = Child(manifests=file, recordings=recordings, address=address, log_dir=log_dir)
+    tell = partial(console.print, markup=False, soft_wrap=True)
+    return partial(train_when_due, listed, child, tell=tell)

@@ -85,7 +85,7 @@ async def _play_under(
             on_progress=lambda done, total: progress.done(policy, done, total),
         )
         duration_s = clock() - started_s
-        ratios = await _ratios(records, calls.pool_by_run, client)
+        ratios = await fair_ratios(records, calls.pool_by_run, client)
         return await _gather_outcome(policy, records, ratios, duration_s, engine)
 
 
@@ -158,7 +158,7 @@ async def _gather_outcome(
     )
 
 
-async def _ratios(
+async def fair_ratios(
     records: Sequence[RunRecord], pool_by_run: Mapping[str, str], client: AsyncClient
 ) -> dict[tuple[str, int], float]:
     """Fetch each run's fair ratio, for ``_SETTLE_S``; it settles when the last reports are in.

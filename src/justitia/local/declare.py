@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from justitia.api.v1 import admin_pb2
 from justitia.client import Client
 from justitia.local.errors import LocalModeError
+from justitia.local.profiles import trained_applications, unhonoured_fields
 from justitia.privacy_codes import PRIVACY_CODES
 from justitia.resources.application import FailureMode, LLMApplication, Mode
-from justitia.resources.profile import PredictorProfile
 from justitia.resources.reading import Resource
 
 
@@ -31,25 +32,51 @@ def declare(client: Client, manifests: Iterable[Resource]) -> None:
         client.apply_application(build_application(application))
 
 
-def unhonoured(manifests: Iterable[Resource], *, only_pool: str = "") -> str:
+def unhonoured(
+    manifests: Iterable[Resource],
+    *,
+    only_pool: str = "",
+    is_training: bool = False,
+    recordings: Path | None = None,
+) -> str:
     """Say in one line what is declared and has no effect without a cluster; empty: nothing.
 
-    ``only_pool``: the one pool that has an engine, where that is known.
+    ``only_pool``: the one pool that has an engine, where that is known. ``is_training``: predictors
+    are trained as the profiles say, from ``recordings`` where one reads a ConfigMap or a volume.
     """
+    manifests = list(manifests)
     names_by_field: dict[str, list[str]] = {}
     for manifest in manifests:
-        for field in _unhonoured_fields(manifest, only_pool):
+        if isinstance(manifest, LLMApplication):
+            fields = _unhonoured_fields(manifest, only_pool)
+        elif is_training:
+            fields = unhonoured_fields(manifest.spec, recordings=recordings)
+        else:
+            fields = iter(("PredictorProfile, for justitia up and justitia train --profile",))
+        for field in fields:
             names_by_field.setdefault(field, []).append(manifest.metadata.name)
+    if is_training:
+        names_by_field |= _dangling(manifests)
     if not names_by_field:
         return ""
     parts = (f"{field} ({', '.join(names)})" for field, names in names_by_field.items())
     return f"without a cluster these have no effect: {'; '.join(parts)}"
 
 
-def _unhonoured_fields(manifest: Resource, only_pool: str) -> Iterator[str]:
-    if isinstance(manifest, PredictorProfile):
-        yield "PredictorProfile, justitia train has flags instead"
-        return
+def _dangling(manifests: list[Resource]) -> dict[str, list[str]]:
+    """Find applications whose profile is not among the manifests."""
+    trained = {id(application) for application, _ in trained_applications(manifests)}
+    names = [
+        manifest.metadata.name
+        for manifest in manifests
+        if isinstance(manifest, LLMApplication)
+        and manifest.spec.predictor.profile_ref is not None
+        and id(manifest) not in trained
+    ]
+    return {"predictor.profileRef, there is no such PredictorProfile": names} if names else {}
+
+
+def _unhonoured_fields(manifest: LLMApplication, only_pool: str) -> Iterator[str]:
     spec = manifest.spec
     if spec.mode is Mode.SHADOW:
         yield "mode Shadow"

@@ -1,7 +1,9 @@
 """The scheduler service as a child process of local mode."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import grpc
@@ -17,6 +19,8 @@ _HOST = "127.0.0.1"
 class SchedulerService:
     """A running service; an async context manager that ends it. Ports of 0 are chosen.
 
+    ``more_flags``: others of the service, which go last.
+
     Raises:
         LocalModeError: the journal's folder cannot be made.
     """
@@ -28,6 +32,7 @@ class SchedulerService:
         metrics_port: int = 0,
         journal_path: Path | None = None,
         log_path: Path,
+        more_flags: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.address = f"{_HOST}:{port or free_port()}"
         self.metrics_address = f"{_HOST}:{metrics_port or free_port()}"
@@ -36,6 +41,8 @@ class SchedulerService:
         if journal_path is not None:
             make_parent(journal_path)
             command += ["--journal-path", str(journal_path)]
+        for flag, value in more_flags.items():
+            command += [flag, value]
         self.process = ChildProcess("the scheduler service", command, log_path=log_path)
 
     async def __aenter__(self) -> Self:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from rich.console import Console
 
@@ -12,11 +14,21 @@ from justitia.local.engine import MODEL_NAME, EngineServer
 from justitia.local.service import SchedulerService
 from justitia.resources.reading import Resource
 
+#: Something that runs for as long as service and engine do.
+Companion = Callable[[], Coroutine[Any, Any, None]]
+
 
 async def serve(
-    service: SchedulerService, server: EngineServer, manifests: list[Resource], console: Console
+    service: SchedulerService,
+    server: EngineServer,
+    manifests: list[Resource],
+    console: Console,
+    *,
+    beside: Companion | None = None,
 ) -> None:
     """Run both until SIGINT or SIGTERM, or until one of them ends; then neither is left.
+
+    ``beside`` runs along once both are up.
 
     Raises:
         LocalModeError: one did not start, or ended by itself.
@@ -25,7 +37,7 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     stopping = asyncio.create_task(stop.wait())
-    serving = asyncio.create_task(_start_and_watch(service, server, manifests, console))
+    serving = asyncio.create_task(_start_and_watch(service, server, manifests, console, beside))
     try:
         await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
@@ -40,7 +52,11 @@ async def serve(
 
 
 async def _start_and_watch(
-    service: SchedulerService, server: EngineServer, manifests: list[Resource], console: Console
+    service: SchedulerService,
+    server: EngineServer,
+    manifests: list[Resource],
+    console: Console,
+    beside: Companion | None,
 ) -> None:
     with console.status("starting the scheduler service and vLLM (about half a minute)"):
         async with contextlib.AsyncExitStack() as stack:
@@ -58,6 +74,8 @@ async def _start_and_watch(
         async with asyncio.TaskGroup() as watchers:
             watchers.create_task(service.process.require_running())
             watchers.create_task(server.process.require_running())
+            if beside is not None:
+                watchers.create_task(beside())
 
 
 def _raise_first(serving: asyncio.Task[None]) -> None:

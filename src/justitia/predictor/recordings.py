@@ -6,6 +6,7 @@ may come from anybody's volume, so reading one is bounded and a bad line costs n
 
 import gzip
 import json
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,12 @@ from justitia.predictor.samples import Sample, require_application
 
 MAX_LINE_BYTES = 64 * 2**20
 """Longest line; a longer one is skipped without being held in memory."""
+
+MAX_RUNS = 200_000
+"""Runs that are kept of a file, the last ones: as many as the service keeps samples."""
+
+MAX_KEPT_BYTES = 2**30
+"""Bytes of all lines that are kept of a file; beyond them the first runs are left out."""
 
 MAX_NAMED_BAD_LINES = 100
 """Bad lines that are named one by one; the rest are only counted."""
@@ -102,11 +109,15 @@ class BadLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recordings:
-    """What a file held; of ``num_bad_lines`` the first ones are named."""
+    """What a file held; of ``num_bad_lines`` the first ones are named.
+
+    ``num_left_out``: runs at the beginning of a file that holds more than is kept.
+    """
 
     runs: tuple[RecordedRun, ...]
     num_bad_lines: int
     bad_lines: tuple[BadLine, ...]
+    num_left_out: int = 0
 
     def samples(self, *, step_budget_tokens: int) -> dict[str, list[Sample]]:
         """Return samples of each application, in the order of the file."""
@@ -123,14 +134,14 @@ def shelf_of(task_seed: int) -> int:
 
 
 def read_recordings(path: Path) -> Recordings:
-    """Read a file of recorded runs.
+    """Read a file of recorded runs, of a very large one its end.
 
     A line that is no run, and the end of a torn file, are counted and named, never raised.
 
     Raises:
         OSError: the file cannot be opened.
     """
-    runs: list[RecordedRun] = []
+    runs = _LastRuns()
     bad_lines: list[BadLine] = []
     num_bad_lines = 0
     with _open(path) as stream:
@@ -138,12 +149,18 @@ def read_recordings(path: Path) -> Recordings:
             if isinstance(line, bytes) and not line.strip():
                 continue
             try:
-                runs.append(_parse_run(line))
+                whole = _require_whole(line)
+                runs.add(_parse_run(whole), num_bytes=len(whole))
             except (ValueError, RecursionError) as error:
                 num_bad_lines += 1
                 if num_bad_lines <= MAX_NAMED_BAD_LINES:
                     bad_lines.append(BadLine(number=number, reason=str(error)))
-    return Recordings(runs=tuple(runs), num_bad_lines=num_bad_lines, bad_lines=tuple(bad_lines))
+    return Recordings(
+        runs=runs.kept,
+        num_bad_lines=num_bad_lines,
+        bad_lines=tuple(bad_lines),
+        num_left_out=runs.num_left_out,
+    )
 
 
 def write_recordings(path: Path, runs: Iterable[RecordedRun]) -> None:
@@ -160,15 +177,39 @@ def write_recordings(path: Path, runs: Iterable[RecordedRun]) -> None:
     partial.rename(path)
 
 
+class _LastRuns:
+    """The last runs of a file, bounded by their number and by the length of their lines."""
+
+    def __init__(self) -> None:
+        self.num_left_out = 0
+        self._kept: deque[tuple[RecordedRun, int]] = deque()
+        self._num_bytes = 0
+
+    @property
+    def kept(self) -> tuple[RecordedRun, ...]:
+        return tuple(run for run, _ in self._kept)
+
+    def add(self, run: RecordedRun, *, num_bytes: int) -> None:
+        self._kept.append((run, num_bytes))
+        self._num_bytes += num_bytes
+        while len(self._kept) > MAX_RUNS or self._num_bytes > MAX_KEPT_BYTES:
+            self._num_bytes -= self._kept.popleft()[1]
+            self.num_left_out += 1
+
+
 def _open(path: Path) -> IO[bytes]:
     with path.open("rb") as probe:
         is_gzip = probe.read(2) == _GZIP_MAGIC
     return cast("IO[bytes]", gzip.open(path, "rb")) if is_gzip else path.open("rb")
 
 
-def _parse_run(line: bytes | ValueError) -> RecordedRun:
+def _require_whole(line: bytes | ValueError) -> bytes:
     if isinstance(line, ValueError):
         raise line
+    return line
+
+
+def _parse_run(line: bytes) -> RecordedRun:
     fields = json.loads(line)
     if not isinstance(fields, dict):
         raise ValueError(f"a run must be a JSON object, got {type(fields).__name__}")  # noqa: TRY004
