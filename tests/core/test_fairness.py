@@ -3,7 +3,7 @@
 import pytest
 
 from justitia.core.fairness import FairnessTracker, FairRatio, InferenceTimes, critical_path_s
-from justitia.core.units import Ticks
+from justitia.core.units import TICKS_PER_KVTT, Ticks
 from justitia.testing.builders import PoolDriver
 
 
@@ -134,6 +134,24 @@ def test_a_ratio_that_is_due_is_not_lost_when_another_run_starts_first():
     driver.start("next", 10, now_s=31.0)
     (ratio,) = driver.serve("next", 1, now_s=32.0)
     assert (ratio.run_id, ratio.jct_s, ratio.reference_jct_s) == ("late", 30.0, 10.0)
+
+
+def test_with_the_last_run_the_busy_period_ends_and_every_ratio_is_known():
+    """The fluid gave 50 of 100 to a run that was to cost 500 and cost 20."""
+    driver = PoolDriver()
+    driver.start("wrong", 500, now_s=0.0)
+    driver.start("right", 80, now_s=0.0)
+    driver.serve("wrong", 20, now_s=2.0)
+    driver.serve("right", 80, now_s=10.0)
+    driver.pool.end_run("wrong", now_s=10.0)
+    driver.pool.end_run("right", now_s=10.0)
+    pool = driver.pool
+    settled = pool.advance_to(pool.value, now_s=10.0)
+    assert {each.run_id: each.reference_jct_s for each in settled} == {"wrong": 4.0, "right": 10.0}
+    assert pool.value == 80 * TICKS_PER_KVTT
+    driver.start("next", 10, now_s=20.0)
+    driver.serve("next", 5, now_s=21.0)
+    assert pool.value == 85 * TICKS_PER_KVTT, "nobody shares with it"
 
 
 def test_a_run_alone_is_served_as_in_the_fluid():

@@ -215,6 +215,9 @@ class PoolBesideOracle(Beside):
         ended = self.pool.end_run(name, now_s=0.0)
         if was_in_fluid:
             self.oracle.correct(name, Fraction(ended.true_cost_kvtt))
+        if not self.open:
+            self.oracle.rest()
+            assert self.pool.total_weight == 0, "the busy period is over"
         self.num_events += 1
 
     @rule()

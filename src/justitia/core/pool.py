@@ -217,6 +217,8 @@ class Pool:
         Its true cost takes the place of the estimate: if the fluid system still serves it, it
         leaves when V reaches S + C_true / w. If it left already (the estimate was too low), it does
         not come back: work that found the fluid system empty since then would be asked for twice.
+        Where it was the last open run the busy period is over: what is left in the fluid system is
+        work that too high estimates had it do in vain, and nobody asks for it any more.
         ``now_s`` is the time at which its last inference ended.
         """
         run = self._require(run_id)
@@ -226,6 +228,10 @@ class Pool:
         true_finish = Ticks(run.start + service_ticks(true_cost_kvtt, run.weight))
         if run.sequence in self._fluid:
             self._fluid.move(run.sequence, true_finish, run.weight)
+        if not self._runs:
+            self._fairness.note(now_s, self._fluid.value)
+            self._fluid.rest()
+            self._fairness.note(now_s, self._fluid.value)
         goes_on = run.sequence in self._fluid
         ended = EndedRun(
             run_id,

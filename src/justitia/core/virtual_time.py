@@ -113,6 +113,12 @@ class FluidClock:
             self._value = value
             self._depart()
 
+    def rest(self) -> None:
+        """Let everybody leave at once, V at the last of their F: nobody wants anything any more."""
+        for flow in self._flows.values():
+            self._value = max(self._value, flow.finish)
+        self._depart()
+
     def arrive(self, flow: int, cost_kvtt: int, weight: NanoWeight) -> tuple[Ticks, Ticks]:
         """Let a run arrive now: S = V, F = S + C/w (rule V2). Returns (S, F)."""
         start = self._value

@@ -351,10 +351,7 @@ class _Loop:
             raise InvariantError(f"{len(self._open)} runs have not ended")
         for seat in self._seats:
             self._report(seat, now_s)
-        # The fluid system does the rest at once: what is left of it was never asked for.
-        flows = self._pool.snapshot().fluid.flows
-        last = max((finish for _, finish, _ in flows), default=self._pool.value)
-        for ratio in self._pool.advance_to(last, now_s=now_s):
+        for ratio in self._pool.advance_to(self._pool.value, now_s=now_s):
             self._ratios[ratio.run_id] = ratio
         return PlayResult(
             policy=self._policy_name,

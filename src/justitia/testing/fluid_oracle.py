@@ -67,6 +67,10 @@ class FluidOracle:
             self._end_those_done()
         self.surplus += work
 
+    def rest(self) -> None:
+        """Do all that is left, though nobody pays for it."""
+        self.deliver(sum((flow.rest for flow in self.active()), Fraction(0)))
+
     def reweigh(self, name: str, weight: Fraction) -> None:
         """Give a flow another weight from now on; what it was served stays its own.
 
