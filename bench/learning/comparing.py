@@ -149,7 +149,7 @@ def lateness(plays, by_simulator):
 
 
 def seen_error(played):
-    """Mean relative error of the service's first estimates against what runs took."""
+    """Mean relative error of the service's last estimates against what runs took."""
     return statistics.fmean(
         abs(played.believed_kvtt[number] / true_kvtt - 1)
         for number, true_kvtt in played.true_kvtt.items()

@@ -140,7 +140,7 @@ class Played:
 
     ``jct_s``: from its start to its last answer, as its client saw it. ``rho``: JCT by rule R1's
     reference of this very play, as the service says; a run that it has not settled has none.
-    ``believed_kvtt``, ``true_kvtt``: the service's first estimate, and what the run took.
+    ``believed_kvtt``, ``true_kvtt``: the service's last estimate, and what the run took.
     ``moves``: how often an F has moved (rule K2). ``late_s``: how late the latest run came.
     """
 

@@ -17,10 +17,11 @@ they mean:
   ``rho_ps`` is above 1.3.
 * ``*_X``: the same for another way. ``exact``: exact costs. ``fixed``: the predictor, F stays.
   ``cold``: K2 that has seen nothing before. ``history``: no model, means of ended runs (rule E1's
-  ladder), from nothing; ``history_cold_k2``: and K2; ``history_once``: the same ladder, but open
-  runs keep the estimate that they came with; ``history_patient``: and an application's own mean
-  counts only once five runs of it have ended; ``history_warm``: the ladder after the other
-  shelves' runs; ``history_k2``: that and K2. ``vtc``, ``fcfs``: no estimates.
+  ladder), from nothing, F stays; ``history_cold_k2``: with K2, and open runs learn from ended
+  ones (rule E2); ``history_once_k2``: with K2 alone; ``history_patient``: F stays, and an
+  application's own mean counts only once five runs of it have ended; ``history_warm``: the ladder
+  after the other shelves' runs, F stays; ``history_k2``: that with K2 and E2.
+  ``vtc``, ``fcfs``: no estimates.
 * ``*_small_kv``: on an engine with a quarter of the KV cache, where what waits for a block waits
   for one of few inferences to end: the worst ratios are those of runs of a few steps.
 * ``new_X_at_N``, with K2: mean JCT of the runs of an application of which N runs have ended, while
@@ -122,7 +123,7 @@ class Ways:
             "cold": learning(None, self.told),
             "history": play(scenario, "justitia", PlaySettings(estimator="history")),
             "history_cold_k2": learning(None, History(cost)),
-            "history_once": play(scenario, "justitia", estimator=OnceHistory(cost)),
+            "history_once_k2": learning(None, OnceHistory(cost)),
             "history_patient": play(scenario, "justitia", estimator=PatientHistory(cost)),
             "history_warm": play(scenario, "justitia", estimator=copy.deepcopy(self.history)),
             "history_k2": learning(self.taught_history, self.live),

@@ -23,16 +23,8 @@ PATIENCE_RUNS = 5
 CHANGE = 3.0
 
 
-class OnceHistory(History):
-    """Rule E1's ladder, but an estimate stays what it was when the run arrived."""
-
-    def learn(self, run, true_cost_kvtt):
-        super().learn(run, true_cost_kvtt)
-        return False
-
-
-class PatientHistory(OnceHistory):
-    """And an application's own mean counts only once five runs of it have ended."""
+class PatientHistory(History):
+    """Rule E1's ladder, but an application's own mean counts only once five runs of it ended."""
 
     def __init__(self, cost):
         super().__init__(cost)
@@ -47,7 +39,13 @@ class PatientHistory(OnceHistory):
                 super().learn(*each)
         elif len(ended) > PATIENCE_RUNS:
             super().learn(run, true_cost_kvtt)
-        return False
+
+
+class OnceHistory(History):
+    """Rule E1's ladder, but no open run is estimated anew."""
+
+    def learn(self, run, true_cost_kvtt):
+        super().learn(run, true_cost_kvtt)
 
 
 class PartlyKnown(Given):

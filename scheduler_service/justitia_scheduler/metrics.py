@@ -115,7 +115,7 @@ class Metrics:
         )
         self.underestimated = self._counter(
             "underestimated_runs",
-            f"Runs that got more than {UNDERESTIMATED} times their first estimate: until rule K2"
+            f"Runs that got more than {UNDERESTIMATED} times their estimate: until rule K2"
             " raised them they had the place in the order that it gave them",
             by_application=True,
         )
@@ -132,7 +132,8 @@ class Metrics:
         )
         self.reestimates = self._counter(
             "run_reestimates",
-            "Times that a run's virtual finish moved for what the run itself has shown (rule K2)",
+            "Times that a run's virtual finish moved for what it has shown itself (rule K2), or for"
+            " what ended runs of its application have cost (rule E2)",
             by_application=True,
         )
         self._make_model_metrics()

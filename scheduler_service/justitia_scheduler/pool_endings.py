@@ -150,7 +150,6 @@ class PoolEndings:
         self._pool.models.note_end(view.application, facts, ended.true_cost_kvtt)
         self.bound.note_run(ended.true_cost_kvtt)
         self._pool.learning.learn(ended)
-        self._pool.learn(ended)
         if label is not None:
             self._pool.changes.sample(self._sample(ended, facts))
 

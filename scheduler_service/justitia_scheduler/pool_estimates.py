@@ -63,14 +63,6 @@ class PoolEstimates:
             return self._from_ladder(served, order, prediction)
         return estimate
 
-    def from_history(self, served: Application, view: RunView) -> Estimate:
-        """Estimate an open run by what ended runs have cost: neither client nor model know it."""
-        return self.ladder.estimate(
-            served.name,
-            prompt_length=view.prompt_length,
-            fallback_kvtt=served.fallback_cost_kvtt,
-        )
-
     def _from_ladder(
         self, served: Application, order: RunOrder, prediction: Predicted | None
     ) -> Estimate:

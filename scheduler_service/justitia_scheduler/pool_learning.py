@@ -1,8 +1,9 @@
-"""Learning inside the runs of one pool (rule K2): whose F moves, and what ended runs teach."""
+"""What the ended runs of one pool teach, and whose F moves for it (rules K1, K2, E1 and E2)."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from justitia.core.estimates import Estimate
 from justitia.core.learning import Learner
 from justitia.core.runs import EndedRun
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PoolLearning:
-    """Asks the core after each report; off, every F stays what the first estimate made it."""
+    """Asks the core after each report; off, every F stays what the estimate made it."""
 
     def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
@@ -38,16 +39,33 @@ class PoolLearning:
         label = pool.label(ended.application)
         if label is None:
             return
-        if pool.options.is_learning and ended.marks:
+        news = pool.ladder.learn(
+            ended.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
+        )
+        pool.changes.is_ladder_dirty = True
+        error = ended.learned_relative_error
+        metrics.observe(metrics.learned_error, pool.name, label, value=error)
+        if pool.options.is_learning:
+            self._learn_trail(ended)
+            if news is not None:
+                self._spread(ended.application, news, label)
+
+    def _learn_trail(self, ended: EndedRun) -> None:
+        if ended.marks:
             self._learner.learn(
                 ended.application,
                 estimate=ended.estimate,
                 true_kvtt=ended.true_cost_kvtt,
                 marks=ended.marks,
             )
-            pool.changes.lessons[ended.application] = None
-        error = ended.learned_relative_error
-        metrics.observe(metrics.learned_error, pool.name, label, value=error)
+            self._pool.changes.lessons[ended.application] = None
+
+    def _spread(self, application: str, news: Estimate, label: str) -> None:
+        """Take open runs for what is known now: in order at once, told and journalled in slices."""
+        pool, metrics = self._pool, self._pool.metrics
+        moved = pool.core.estimate_anew(application, news)
+        pool.backlog.add(pool.note_moved, [view.run_id for view in moved])
+        metrics.count(metrics.reestimates, pool.name, label, by=len(moved))
 
     def forget(self, application: str) -> None:
         """An application is gone."""

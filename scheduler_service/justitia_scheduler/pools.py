@@ -11,10 +11,9 @@ from typing import Final, Protocol
 import structlog
 
 from justitia.core.errors import RunExistsError
-from justitia.core.estimates import Estimate
 from justitia.core.pool import Clock, Pool
 from justitia.core.privacy import Privacy, strictest
-from justitia.core.runs import EndedRun, RunState, RunView
+from justitia.core.runs import RunState, RunView
 from justitia.core.units import ticks_to_kvtt, weight_to_float
 from justitia_scheduler.applications import Application, Track
 from justitia_scheduler.backlog import Backlog
@@ -276,26 +275,12 @@ class PoolService:
         if cost_kvtt is None and (prediction is None or not view.estimate.source.is_provisional):
             return view
         estimate = self.estimates.estimate(self.application(view.application), order, prediction)
-        return self._re_estimate(view, estimate)
-
-    def _re_estimate(self, view: RunView, estimate: Estimate) -> RunView:
         if estimate == view.estimate:
             return view
         self.metrics.count(self.metrics.estimates, self.name, view.application, estimate.source)
         view = self.core.re_estimate(view.run_id, estimate)
         self._changed(view.run_id, has_new_tag=True)
         return view
-
-    def learn(self, ended: EndedRun) -> None:
-        """Take in what a run cost; open ones of its application are estimated anew (E1 and E2)."""
-        is_news = self.ladder.learn(
-            ended.application, prompt_length=ended.prompt_length, cost_kvtt=ended.true_cost_kvtt
-        )
-        self.changes.is_ladder_dirty = True
-        if is_news:
-            served = self.application(ended.application)
-            for view in self.core.provisional_runs(ended.application):
-                self._re_estimate(view, self.estimates.from_history(served, view))
 
     def _note_order(self, order: RunOrder) -> None:
         """Keep what a client added: its declared cost, and the prompt where that is allowed."""

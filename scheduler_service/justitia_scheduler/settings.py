@@ -66,7 +66,8 @@ class Settings(ProcessSettings):
     learning: Literal["on", "off"] = Field(
         "on",
         description="Whether what a run's own finished inferences show moves its place in the order"
-        " (rule K2); 'off': the first estimate holds to its end, as in the paper.",
+        " (rule K2), and so does what ended ones of its application have cost (rule E2); 'off':"
+        " the estimate that it began with holds to its end, as in the paper.",
     )
     default_cost_kvtt: int = Field(
         1_000_000,

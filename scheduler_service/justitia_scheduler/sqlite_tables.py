@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS samples (
     id INTEGER PRIMARY KEY AUTOINCREMENT, pool TEXT NOT NULL, application TEXT NOT NULL,
     run_id TEXT NOT NULL, prompt_text TEXT NOT NULL, cost_kvtt TEXT NOT NULL,
     num_inferences INTEGER NOT NULL, finished_at_s REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS samples_by_pool ON samples (pool);
 CREATE INDEX IF NOT EXISTS samples_by_application ON samples (pool, application, id);
 CREATE INDEX IF NOT EXISTS samples_by_time ON samples (pool, application, finished_at_s);
 CREATE TABLE IF NOT EXISTS models (

@@ -273,6 +273,24 @@ async def test_a_model_that_is_refused_keeps_no_other_from_being_published(
     assert error.count("\n") == 1
 
 
+async def test_where_the_service_refuses_a_model_the_others_are_not_trained_again(
+    justitia, monkeypatch, recordings, tmp_path
+):
+    command = ("train", "--recordings", recordings, "-o", tmp_path / "models", "--publish")
+    async with SchedulerService(log_path=tmp_path / "log") as service:
+        monkeypatch.setenv("JUSTITIA_SCHEDULER_ADDRESS", service.address)
+        with connect(service.address) as client:
+            for name in ("one", "three"):
+                client.apply_application(admin_pb2.Application(name=name))
+            assert justitia(*command)[0] == 1
+            client.apply_application(admin_pb2.Application(name="two"))
+        status, shown, _ = justitia(*command)
+    assert status == 0
+    assert "trained" not in shown
+    assert "published two" in shown
+    assert not (tmp_path / "models" / FILE_NAME).exists()
+
+
 async def test_the_command_of_a_job_trains_as_the_profile_does_here(
     justitia, manifest, recordings, models, tmp_path
 ):

@@ -81,8 +81,10 @@ def test_the_pools_prior_is_for_prompts_of_that_length():
 
 def test_open_runs_look_otherwise_after_the_first_end_and_whenever_their_number_has_doubled():
     ladder = make_ladder()
-    news = [ladder.learn("app", prompt_length=None, cost_kvtt=30) for _ in range(20)]
-    assert [at for at, is_news in enumerate(news, start=1) if is_news] == [1, 2, 4, 8, 16]
+    news = [ladder.learn("app", prompt_length=None, cost_kvtt=cost) for cost in range(10, 210, 10)]
+    at = {number: each.cost_kvtt for number, each in enumerate(news, start=1) if each is not None}
+    assert at == {1: 10, 2: 15, 4: 25, 8: 45, 16: 85}
+    assert {each.source for each in news if each is not None} == {Source.HISTORY}
 
 
 def test_only_what_client_and_model_say_is_not_provisional():

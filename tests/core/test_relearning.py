@@ -31,9 +31,11 @@ class Engine:
         self.totals = {}
         self.sequence = 0
 
-    def start(self, run_id, cost=1000, *, weight=UNIT_WEIGHT, application="app"):
+    def start(
+        self, run_id, cost=1000, *, weight=UNIT_WEIGHT, application="app", source=Source.MODEL
+    ):
         self.totals[run_id] = 0
-        estimate = estimated(cost)
+        estimate = Estimate(cost, source, "v1" if source is Source.MODEL else "")
         return self.pool.start_run(run_id, application, weight=weight, estimate=estimate, now_s=0.0)
 
     def report(self, run_id, kvtt=0, *, finished=(), waiting=0, running=0):
@@ -253,12 +255,14 @@ class Relearning(RuleBasedStateMachine):
         cost=st.integers(1, 5000),
         weight=st.sampled_from(["0.5", "1", "3"]),
         application=st.sampled_from(["app", "new"]),
+        source=st.sampled_from(Source),
     )
-    def start(self, name, cost, weight, application):
+    def start(self, name, cost, weight, application, source):
         if name not in self.pool:
             self.engine.totals.setdefault(name, 0)
             total = self.engine.totals[name]
-            self.engine.start(name, cost, weight=parse_weight(weight), application=application)
+            weight = parse_weight(weight)
+            self.engine.start(name, cost, weight=weight, application=application, source=source)
             self.engine.totals[name] = total
 
     @rule(
@@ -282,6 +286,22 @@ class Relearning(RuleBasedStateMachine):
             assert view.run_id == name
             floor = view.start + service_ticks(view.useful_kvtt, view.weight)
             assert view.finish >= floor, "a moved F is at least S + attained / w"
+
+    @rule(application=st.sampled_from(["app", "new"]), cost=st.integers(1, 5000))
+    def learn_of_an_application(self, application, cost):
+        before = {view.run_id: view for view in self.pool.runs()}
+        estimate = Estimate(cost, Source.HISTORY)
+        changed = {v.run_id: v for v in self.pool.estimate_anew(application, estimate)}
+        for view in self.pool.runs():
+            was = before[view.run_id]
+            if view.run_id not in changed:
+                assert view == was
+                continue
+            assert (was.application, was.learned_kvtt) == (application, 0)
+            assert was.estimate.source not in (Source.CLIENT, Source.MODEL)
+            assert abs(cost - was.estimate.cost_kvtt) > 0.05 * was.estimate.cost_kvtt
+            believed = max(cost, view.useful_kvtt)
+            assert view.finish == view.start + service_ticks(believed, view.weight)
 
     @rule(name=st.sampled_from(NAMES))
     def end(self, name):

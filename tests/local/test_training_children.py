@@ -1,6 +1,7 @@
 """`justitia up` trains by real child processes against a real service."""
 
 import asyncio
+import errno
 import json
 import os
 import sys
@@ -83,6 +84,17 @@ def child_running(manifests, tmp_path, monkeypatch):
         return child.train(trainee)
 
     return child_running
+
+
+async def test_a_child_that_cannot_be_started_has_failed_and_ends_nothing_else(
+    child_running, monkeypatch
+):
+    async def refuse(*_, **__):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    with pytest.raises(TrainingFailedError, match="it could not be run: Resource temporarily"):
+        await child_running("")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from justitia.api.v1 import common_pb2, engine_pb2
+from justitia.api.v1 import admin_pb2, common_pb2, engine_pb2
 
 
 async def serve(bench, engine, run_id, kvtt):
@@ -69,6 +69,53 @@ async def test_a_run_that_has_got_more_already_is_taken_for_that(bench, engine):
     await serve(bench, engine, "first", 3000)
     run = await bench.get("third")
     assert run.virtual_finish.kvtt - run.virtual_start.kvtt == 9000
+
+
+async def test_what_a_run_has_shown_itself_stands(bench, engine):
+    bench.pool.core._runs["third"].learned_kvtt = 5000
+    await serve(bench, engine, "first", 3000)
+    assert bench.pool.core.run("third").cost_kvtt == 5000
+    assert bench.pool.core.run("second").cost_kvtt == 3000
+
+
+async def test_a_small_change_moves_nobody(bench, engine):
+    await serve(bench, engine, "first", 3000)
+    before = await bench.get("third")
+    await serve(bench, engine, "second", 3100)
+    assert await bench.get("third") == before
+
+
+async def test_the_ends_of_an_application_that_is_gone_teach_nothing(bench, engine):
+    await serve(bench, engine, "first", 3000)
+    await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="new"))
+    before = await bench.get("third")
+    await serve(bench, engine, "second", 9000)
+    assert await bench.get("third") == before
+    await bench.declare("new")
+    await bench.start("again", "new")
+    source = (await bench.get("again")).estimate.source
+    assert source == common_pb2.ESTIMATE_SOURCE_DEFAULT
+
+
+async def test_it_counts_as_moved_and_not_as_so_many_new_estimates(bench, engine):
+    labels = {"pool": "default", "application": "new"}
+    await serve(bench, engine, "first", 3000)
+    assert bench.metric("justitia_run_reestimates_total", **labels) == 2
+    assert not bench.metric("justitia_estimates_total", source="history", **labels)
+
+
+async def test_switched_off_every_estimate_stays(open_service, close_service):
+    bench = await open_service(is_learning=False)
+    await bench.declare("new")
+    engine = bench.engine()
+    await engine.join()
+    await bench.start("first", "new")
+    before = await bench.start("second", "new")
+    await serve(bench, engine, "first", 3000)
+    assert (await bench.get("second")).virtual_finish == before.virtual_finish
+    await bench.start("third", "new")
+    assert (await bench.get("third")).estimate.cost_kvtt == 3000
+    await close_service(bench)
 
 
 async def test_what_is_estimated_anew_survives_a_crash(

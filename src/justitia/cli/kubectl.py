@@ -104,6 +104,10 @@ def train(
         Path | None,
         typer.Option(help="file with a PredictorProfile, as `kubectl get predprof -o yaml` prints"),
     ] = None,
+    recordings: Annotated[
+        Path | None,
+        typer.Option(help="file or folder in place of the profile's ConfigMap or volume"),
+    ] = None,
     pool: Pool = "",
     namespace: Namespace = "",
     context: Context = "",
@@ -121,9 +125,10 @@ def train(
     """
     kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
     if job:
-        if publish or force or output is not None or profile is not None or address:
+        if any((publish, force, output, profile, recordings, address)):
             raise typer.BadParameter(
-                "--job takes neither --publish nor --force nor --output nor --profile nor --address"
+                "--job takes neither --publish nor --force nor --output nor --profile"
+                " nor --recordings nor --address"
             )
         typer.echo(request_training(kubectl, application))
         return
@@ -133,6 +138,7 @@ def train(
             train_command.train(
                 application=application,
                 profile=profile,
+                recordings=recordings,
                 publish=publish,
                 force=force,
                 output=output,

@@ -71,7 +71,7 @@ class Outputs:
                 )
             raise
         self.console.print(_table(report))
-        if self.folder is not None:
+        if self.folder is not None and not self.refusals:
             self.folder.end()
         return report
 

@@ -126,12 +126,14 @@ class Ladder:
             return self._made(fallback_kvtt, Source.DEFAULT)
         return self._made(self.default_cost_kvtt, Source.DEFAULT)
 
-    def learn(self, application: str, *, prompt_length: int | None, cost_kvtt: int) -> bool:
+    def learn(
+        self, application: str, *, prompt_length: int | None, cost_kvtt: int
+    ) -> Estimate | None:
         """Count the true cost of a finished run (rule K1).
 
-        Returns whether the provisional estimates of the application's open runs are to be made
-        anew: with its first finished run, and whenever their number has doubled. Remembers at most
-        ``max_applications`` of them, the ones seen last.
+        Returns what open runs of the application are to be taken to cost from now on, unless
+        somebody knows them better (rule E2): with its first finished run, and whenever their number
+        has doubled. Remembers at most ``max_applications`` of them, the ones seen last.
         """
         own = self._by_application.setdefault(application, Mean())
         own.add(cost_kvtt)
@@ -140,7 +142,8 @@ class Ladder:
             self._by_application.popitem(last=False)
         if prompt_length is not None:
             self._by_length.setdefault(_bucket(prompt_length), Mean()).add(cost_kvtt)
-        return own.count & (own.count - 1) == 0
+        is_news = own.count & (own.count - 1) == 0
+        return self._made(own.value_kvtt, Source.HISTORY) if is_news else None
 
     def forget(self, application: str) -> None:
         """Drop what an application taught: it is gone."""

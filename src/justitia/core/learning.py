@@ -3,7 +3,7 @@
 A run leaves a *trail*: at some counts k of finished inferences (its *levels*) a mark notes what
 they cost, A, and how many inferences were seen by then, n: finished, waiting or computed, so that a
 fan-out counts as soon as it is there. Runs that have ended teach, for each application and level,
-how far the true cost C lay from the estimate C0 that the run began with:
+how far the true cost C lay from the run's estimate C0, not counting what was learned inside:
 
     log(C / C0) = b0 + b1 log(A / C0) + b2 log(n / k) + b3 log(C0 / anchor) + noise
 
@@ -30,8 +30,8 @@ from justitia.core.units import MAX_COST_KVTT
 
 #: A level counts from so many ended runs of the application that reached it.
 MIN_RUNS: Final = 5
-#: Estimators of one application that are told apart: its default, its mean, its last models.
-MAX_ORIGINS: Final = 6
+#: Estimators of one application that are remembered: its mean, its model, the model before.
+MAX_ORIGINS: Final = 3
 #: Logarithms of quotients beyond this are faults.
 _MAX_LOG: Final = 30.0
 #: Beyond so many standard deviations a normal distribution has no digits left.

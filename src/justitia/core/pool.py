@@ -31,6 +31,8 @@ from justitia.core.virtual_time import Flow, FluidClock
 _MAX_TIMES_PER_RUN = 10_000
 _MAX_AHEAD_SHOWN = 20
 _MAX_LEFT_ENGINES = 16
+#: A provisional estimate that changes by less is left.
+_MIN_CHANGE = 0.05
 
 
 class Clock(StrEnum):
@@ -136,12 +138,16 @@ class Pool:
         self._take_for(run, estimate.cost_kvtt)
         return self._view(run)
 
-    def provisional_runs(self, application: str) -> list[RunView]:
-        """Open runs of an application whose estimate a better one may replace (rule E2). O(n)."""
+    def estimate_anew(self, application: str, estimate: Estimate) -> list[RunView]:
+        """More is known of an application: take its open runs for that (rule E2). O(n).
+
+        Left as they are: what client or model have estimated, what has moved by what it has shown
+        (rule K2), and where the cost changes by at most 5 %. Returns the others.
+        """
         return [
-            self._view(run)
+            self.re_estimate(run.run_id, estimate)
             for run in self._runs.values()
-            if run.application == application and run.estimate.source.is_provisional
+            if run.application == application and _is_vaguer(run, estimate)
         ]
 
     def _take_for(self, run: Run, cost_kvtt: int) -> None:
@@ -485,6 +491,13 @@ class Pool:
         self._runs[run.run_id] = run
         self._fluid.move(run.sequence, run.finish, run.weight)
         return self._view(run)
+
+
+def _is_vaguer(run: Run, estimate: Estimate) -> bool:
+    """Whether a run is not known as well as this estimate has it, and by a difference."""
+    is_known = run.learned_kvtt or not run.estimate.source.is_provisional
+    change_kvtt = abs(estimate.cost_kvtt - run.estimate.cost_kvtt)
+    return not is_known and change_kvtt > _MIN_CHANGE * run.estimate.cost_kvtt
 
 
 def _learned_kvtt(run: Run, learner: Learner) -> int:

@@ -177,7 +177,7 @@ class Child:
         """Train, publish, and return what the service made of the model.
 
         Raises:
-            TrainingFailedError: it ended badly.
+            TrainingFailedError: it ended badly, or could not be started.
             LocalModeError: its log cannot be written.
         """
         name = trainee.slot.name
@@ -185,9 +185,12 @@ class Child:
         child = ChildProcess(
             f"the training of {name}", self.command(trainee), log_path=log_path, env=_NO_TLS
         )
-        async with child:
-            status = await child.wait()
-        lines = log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        try:
+            async with child:
+                status = await child.wait()
+            lines = log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError as error:
+            raise TrainingFailedError(f"it could not be run: {error.strerror}") from None
         if status != 0:
             said = lines[-1].removeprefix("error: ") if lines else f"status {status}"
             raise TrainingFailedError(f"{said} (log: {log_path})")

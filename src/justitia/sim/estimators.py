@@ -27,8 +27,11 @@ class Estimator(Protocol):
     def inference(self, run: RunPlan, place: int) -> int:
         """Estimate one inference of it, alone."""
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:
-        """Take in a run that has ended; whether its application's open runs look otherwise now."""
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> Estimate | None:
+        """Take in a run that has ended; returns what open runs of its application cost now.
+
+        None: nothing new is known of those.
+        """
 
 
 class Exact:
@@ -46,9 +49,8 @@ class Exact:
         """Cost of one."""
         return clamp_cost_kvtt(self._cost(run.inferences[place], 0))
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:  # noqa: ARG002 - all is known
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
         """There is nothing to learn."""
-        return False
 
 
 class Cached:
@@ -78,10 +80,9 @@ class Cached:
         """Cost of one."""
         return clamp_cost_kvtt(self._costs[run.id][place])
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:  # noqa: ARG002 - lengths are known
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:  # noqa: ARG002 - lengths are known
         """Forget its costs; what it has brought stays known."""
         self._costs.pop(run.id, None)
-        return False
 
 
 class Lognormal:
@@ -111,9 +112,9 @@ class Lognormal:
         factor = self._factor(f"{run.id}/{place}")
         return clamp_cost_kvtt(self._known.inference(run, place) * factor)
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> None:
         """The error stays what it is."""
-        return self._known.learn(run, true_cost_kvtt)
+        self._known.learn(run, true_cost_kvtt)
 
 
 class History:
@@ -135,7 +136,7 @@ class History:
         mean = self._inferences.get(run.application)
         return self._default_kvtt if mean is None else clamp_cost_kvtt(mean.value_kvtt)
 
-    def learn(self, run: RunPlan, true_cost_kvtt: int) -> bool:
+    def learn(self, run: RunPlan, true_cost_kvtt: int) -> Estimate | None:
         """Count it."""
         mean = self._inferences.setdefault(run.application, Mean())
         for inference in run.inferences:

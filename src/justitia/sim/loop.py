@@ -13,10 +13,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from justitia.core.errors import InvariantError
+from justitia.core.estimates import Estimate
 from justitia.core.learning import Learner, LearningRules
 from justitia.core.policies import EVERY_POLICY, Policy, make_policy
 from justitia.core.pool import Clock, Pool
-from justitia.core.runs import RunView
+from justitia.core.runs import EndedRun, RunView
 from justitia.core.units import UNIT_WEIGHT, parse_weight
 from justitia.sim.checks import check_scenario
 from justitia.sim.engine import Ended, Engine, RunTag, Submission
@@ -50,7 +51,7 @@ class PlaySettings:
     within it need not report when a run arrives, so V may be older by that; None: 0 for up to four
     engines, then 12.5 ms for each engine of the pool, 1 s at most; in the product it is 50 ms.
     ``is_stepwise``: plan every step by itself, slow. ``learning``: when what a run's own inferences
-    show moves its F (rule K2); None: never.
+    show moves its F (rule K2), and open runs learn from ended ones (rule E2); None: never.
     """
 
     estimator: str = "exact"
@@ -306,16 +307,9 @@ class _Loop:
             self._seats[place].engine.end_run(plan.id)
         del self._open[plan.id]
         self._ended[plan.id] = progress
-        if self._estimator.learn(plan, progress.ended.true_cost_kvtt):
-            self._re_estimate(plan.application, now_s)
+        news = self._estimator.learn(plan, progress.ended.true_cost_kvtt)
         if self._learner is not None:
-            ended = progress.ended
-            self._learner.learn(
-                ended.application,
-                estimate=ended.estimate,
-                true_kvtt=ended.true_cost_kvtt,
-                marks=ended.marks,
-            )
+            self._teach(self._learner, progress.ended, news, now_s)
 
     def _report(self, seat: _Seat, now_s: float) -> None:
         seat.reported_turn = seat.turn
@@ -327,11 +321,19 @@ class _Loop:
             for view in self._pool.relearn(run_ids, self._learner):
                 self._retag(view, now_s)
 
-    def _re_estimate(self, application: str, now_s: float) -> None:
-        """More is known of an application now: its open runs are estimated anew (rule E2)."""
-        for view in self._pool.provisional_runs(application):
-            estimate = self._estimator.run(self._open[view.run_id].plan)
-            self._retag(self._pool.re_estimate(view.run_id, estimate), now_s)
+    def _teach(
+        self, learner: Learner, ended: EndedRun, news: Estimate | None, now_s: float
+    ) -> None:
+        """Let an ended run say how far its like are off, and what open ones cost (K2 and E2)."""
+        learner.learn(
+            ended.application,
+            estimate=ended.estimate,
+            true_kvtt=ended.true_cost_kvtt,
+            marks=ended.marks,
+        )
+        if news is not None:
+            for view in self._pool.estimate_anew(ended.application, news):
+                self._retag(view, now_s)
 
     def _retag(self, view: RunView, now_s: float) -> None:
         """The F of a run has moved: tell the engines that know it."""
