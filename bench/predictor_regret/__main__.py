@@ -33,6 +33,8 @@ they mean:
   outputs alike longer, all shelves played together, K2 from nothing: mean JCT of the changed runs
   by that with exact costs, mean over the applications; ``*_all``: of all runs; ``*_others``: of
   those that have not changed. ``old``, ``new``: the model from before, and one that knows of it.
+* ``new_llm_X``: the same where all applications change at once, as under another LLM: each costs
+  from one half to twice what it did from the middle of its runs on.
 * ``error_*``: of the predictions of these runs, |predicted - true| / true: its mean over the
   applications of the means, and the sum of the errors by the sum of the costs.
 """

@@ -198,14 +198,27 @@ def cold_figures(rows):
     return figures
 
 
-def changed(scenario, application):
-    """The same, but the later half of an application's runs cost `CHANGE` times as much."""
-    places = [at for at, run in enumerate(scenario.runs) if run.application == application]
-    later = set(places[len(places) // 2 :])
-    runs = tuple(
-        larger(run, CHANGE) if place in later else run for place, run in enumerate(scenario.runs)
-    )
-    return replace(scenario, runs=runs), {scenario.runs[place].id for place in later}
+def changed(scenario, factors):
+    """Let the later half of some applications' runs cost ``factors`` times as much.
+
+    Returns the scenario, and the factors by run.
+    """
+    by_run = {}
+    for application, factor in factors.items():
+        ids = [run.id for run in scenario.runs if run.application == application]
+        by_run |= dict.fromkeys(ids[len(ids) // 2 :], factor)
+    runs = tuple(larger(run, by_run[run.id]) if run.id in by_run else run for run in scenario.runs)
+    return replace(scenario, runs=runs), by_run
+
+
+def changes_of(applications, seed):
+    """Yield what changes: each application by itself, then all at once, as by another LLM."""
+    for application in applications:
+        yield "changed", {application: CHANGE}
+    # Evenly spread from one half to twice, in no order that the names know of.
+    steps = [2 * place / max(1, len(applications) - 1) - 1 for place in range(len(applications))]
+    random.Random(f"{seed}/llm").shuffle(steps)
+    yield "new_llm", {name: 2.0**step for name, step in zip(applications, steps, strict=True)}
 
 
 def larger(run, factor):
@@ -225,12 +238,12 @@ def larger(run, factor):
 class Stretched(Given):
     """Estimates of a model that has been trained anew since the change."""
 
-    def __init__(self, told, run_ids):
-        self.told, self.run_ids = told, run_ids
+    def __init__(self, told, factors):
+        self.told, self.factors = told, factors
 
     def run(self, run):
         estimate = self.told.run(run)
-        factor = CHANGE if run.id in self.run_ids else 1.0
+        factor = self.factors.get(run.id, 1.0)
         return replace(estimate, cost_kvtt=clamp_cost_kvtt(factor * estimate.cost_kvtt))
 
     def inference(self, run, place):
@@ -238,18 +251,18 @@ class Stretched(Given):
 
 
 def change_rows(runs, told, seed):
-    """Yield (way, mean JCT of changed runs, of all, of the others) over exact costs'."""
+    """Yield (name of the way, mean JCT of changed runs, of all, of others) over exact costs'."""
     scenario = scenario_of(runs, seed)
-    for application in sorted({run.application for run in runs}):
-        after, run_ids = changed(scenario, application)
+    for what, factors in changes_of(sorted({run.application for run in runs}), seed):
+        after, by_run = changed(scenario, factors)
         exact = play(after, "justitia")
-        retrained = Stretched(told, run_ids)
+        retrained = Stretched(told, by_run)
 
-        def is_changed(run, run_ids=run_ids):
-            return run.run_id in run_ids
+        def is_changed(run, by_run=by_run):
+            return run.run_id in by_run
 
-        def is_same(run, run_ids=run_ids):
-            return run.run_id not in run_ids
+        def is_same(run, by_run=by_run):
+            return run.run_id not in by_run
 
         plays = {
             "old_fixed": play(after, "justitia", estimator=told),
@@ -263,7 +276,7 @@ def change_rows(runs, told, seed):
         }
         for way, played in plays.items():
             yield (
-                way,
+                f"{what}_{way}",
                 mean_jct_s(played, is_changed) / mean_jct_s(exact, is_changed),
                 mean_jct_s(played, lambda _: True) / mean_jct_s(exact, lambda _: True),
                 mean_jct_s(played, is_same) / mean_jct_s(exact, is_same),
@@ -281,7 +294,7 @@ def change_figures(rows):
     for way, values in groups.items():
         own, everybody, others = (statistics.fmean(column) for column in zip(*values, strict=True))
         print(f"| {way} | {own:.3f} | {everybody:.3f} | {others:.3f} |")
-        figures[f"changed_{way}"] = round(own, 3)
-        figures[f"changed_{way}_all"] = round(everybody, 3)
-        figures[f"changed_{way}_others"] = round(others, 3)
+        figures[way] = round(own, 3)
+        figures[f"{way}_all"] = round(everybody, 3)
+        figures[f"{way}_others"] = round(others, 3)
     return figures

@@ -116,15 +116,16 @@ def test_means_are_averaged_over_shelves_and_the_worst_stays_the_worst(program):
     assert figures["worst_rho_ps_by_seed"] == [9, 2, 2]
 
 
-def test_what_is_known_of_a_new_application_comes_from_the_pool_until_five_runs(cold_start):
+def test_what_is_known_of_a_new_application_comes_from_the_pool_until_its_own_runs_count(cold_start):
     others = [recorded(seed, "b", tokens=110) for seed in range(6)]
     known = [recorded(seed, "a", tokens=70) for seed in range(5)]
     pool = cold_start.cost_of(others[0])
     own = cold_start.cost_of(known[0])
     run = recorded(9, "a", tokens=100)
-    assert cold_start.by_ladder(known[:4], others)(run) == pytest.approx(pool, rel=0.3)
-    assert cold_start.by_ladder(known[:4], others)(run) > 1.2 * own
-    assert cold_start.by_ladder(known, others)(run) == own
+    for estimate, few in ((cold_start.by_ladder, 0), (cold_start.patient, 4)):
+        assert estimate(known[:few], others)(run) == pytest.approx(pool, rel=0.3)
+        assert estimate(known[:few], others)(run) > 1.2 * own
+        assert estimate(known[: few + 1], others)(run) == own
 
 
 def test_shrinkage_counts_the_prior_as_so_many_runs(cold_start):
@@ -142,13 +143,20 @@ def test_shrinkage_counts_the_prior_as_so_many_runs(cold_start):
 def test_a_changed_application_costs_three_times_as_much_in_its_later_half(cold_start):
     runs = [recorded(seed, "a" if seed % 2 else "b") for seed in range(40)]
     scenario = cold_start.scenario_of(runs, 1)
-    after, run_ids = cold_start.changed(scenario, "a")
-    assert len(run_ids) == 10
+    after, by_run = cold_start.changed(scenario, {"a": 3.0})
+    assert len(by_run) == 10
     for old, new in zip(scenario.runs, after.runs, strict=True):
         factor = plan_cost(new) / plan_cost(old)
-        assert factor == pytest.approx(3.0 if old.id in run_ids else 1.0, rel=0.05)
+        assert factor == pytest.approx(by_run.get(old.id, 1.0), rel=0.05)
     firsts = [run.arrival_s for run in after.runs if run.application == "a"][:10]
-    assert max(firsts) < min(run.arrival_s for run in after.runs if run.id in run_ids)
+    assert max(firsts) < min(run.arrival_s for run in after.runs if run.id in by_run)
+
+
+def test_another_llm_changes_all_applications_by_factors_of_their_own(cold_start):
+    *singles, (what, factors) = cold_start.changes_of(["a", "b", "c"], 1)
+    assert singles == [("changed", {name: cold_start.CHANGE}) for name in "abc"]
+    assert what == "new_llm"
+    assert sorted(factors.values()) == [0.5, 1.0, 2.0]
 
 
 def plan_cost(plan):
