@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,18 +36,21 @@ def record(
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
 ) -> None:
     """Record runs; what is there already is kept and not played again. Tell how predictable."""
-    from justitia.local.recorder import RecorderSettings
+    from justitia.local.recorder import RecorderSettings, num_missing
 
     console = Console(stderr=True)
-    server = None if base_url else _own_server(cache_dir, log_dir, console)
     settings = RecorderSettings(
-        base_url=base_url if server is None else server.settings.base_url,
+        base_url=base_url,
         model=model,
         agents_path=agents,
         output_path=output,
         runs_per_application=runs_per_application,
         max_runs_at_once=max_runs_at_once,
     )
+    server = None
+    if not base_url and num_missing(settings):
+        server = _own_server(cache_dir, log_dir, console)
+        settings = replace(settings, base_url=server.settings.base_url)
     num_runs = asyncio.run(_record(server, settings, console))
     console.print(f"{num_runs} runs in {output}", highlight=False)
     _write_errors(output, console)

@@ -68,6 +68,17 @@ async def record(settings: RecorderSettings, progress: Progress) -> list[Recorde
     return [recording.runs[key] for key in sorted(recording.runs)]
 
 
+def num_missing(settings: RecorderSettings) -> int:
+    """Count the runs that are still to be recorded.
+
+    Raises:
+        LocalModeError: the agents or an earlier recording cannot be read.
+    """
+    agents = load_agents(settings.agents_path)
+    there = _read_earlier(settings, agents)
+    return sum(key not in there for key in _wanted(settings, agents))
+
+
 class _Recording:
     def __init__(
         self,
