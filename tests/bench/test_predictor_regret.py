@@ -116,7 +116,7 @@ def test_means_are_averaged_over_shelves_and_the_worst_stays_the_worst(program):
     assert figures["worst_rho_ps_by_seed"] == [9, 2, 2]
 
 
-def test_what_is_known_of_a_new_application_comes_from_the_pool_until_its_own_runs_count(
+def test_what_is_known_of_a_new_application_comes_from_the_pool_until_its_own_count(
     cold_start,
 ):
     others = [recorded(seed, "b", tokens=110) for seed in range(6)]

@@ -182,7 +182,7 @@ def test_order_victims_and_charges_hold_in_every_step(tiny_model, shape, seed):
     audit = drive(scheduler, seed)
 
     assert audit.violations == []
-    assert audit.num_preemptions > 20
+    assert audit.num_preemptions > 10
     assert_all_closed(scheduler)
 
 
