@@ -12,7 +12,9 @@ What the figures mean: ``error_at_N`` is the mean of |predicted - true| / true w
 the paper seems to define it (0.53 at 100 on its own data); ``pooled_at_N`` is the sum of the errors
 over the sum of the true costs; the rank correlation is Spearman's within a shelf; ``p50_ms`` and
 ``p99_ms`` are the served prediction within the scheduler service, with the way to its thread and
-back under a deadline.
+back under a deadline; ``X_mean_jct_over_exact`` and ``X_worst_rho_ps`` are what candidate X, with
+all that four shelves hold, does to the judged shelf's runs in the simulator (as in
+``bench/predictor_regret``; one seed), with F as estimated and (``_k2``) with rule K2 from nothing.
 """
 
 import argparse
@@ -28,6 +30,7 @@ import torch
 from candidates import CANDIDATES
 from judging import errors_of, judge
 from latency import figures_of, measure
+from playing import play_figures
 
 from justitia.local.engine_kind import STEP_BUDGET_TOKENS
 from justitia.local.predictors import read_runs
@@ -68,24 +71,27 @@ def fewest_known(groups):
 
 
 def learning_curves(groups, names, sizes):
-    """Errors by candidate and size, printed as a table on the way."""
+    """Errors by candidate and size, printed as a table on the way; and what was judged at which.
+
+    Of what was judged the largest number of samples is kept, by candidate.
+    """
     print(
         "| predictor | samples | error, mean | median | pooled | log error | rank correlation "
         "| within P10–P90 | below P90 | slowest training, s |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    curves = {}
+    curves, judged = {}, {}
     for name in names:
-        for size in sizes:
-            errors = errors_of(judge(groups, CANDIDATES[name].make, None if size == ALL else size))
-            curves[name, size] = errors
+        for size in CANDIDATES[name].sizes or sizes:
+            judged[name] = judge(groups, CANDIDATES[name].make, None if size == ALL else size)
+            errors = curves[name, size] = errors_of(judged[name])
             print(
                 f"| {name} | {size} | {errors.mean:.3f} | {errors.median:.3f} "
                 f"| {errors.pooled:.3f} | {errors.log:.3f} | {errors.rank:.2f} "
                 f"| {shown(errors.within_80)} | {shown(errors.below_90)} | {errors.train_s:.2f} |",
                 flush=True,
             )
-    return curves
+    return curves, judged
 
 
 def shown(share):
@@ -95,6 +101,7 @@ def shown(share):
 def by_application(curves, sizes, names):
     """The default's errors by application, beside the other candidates' at the largest size."""
     size = sizes[-1]
+    names = [name for name in names if (name, size) in curves]
     applications = sorted(curves[names[0], size].by_application)
     print(f"\nMean relative error by application, {size} samples\n")
     print(f"| application | {' | '.join(names)} |")
@@ -150,9 +157,9 @@ def main():
     for name in names:
         print(f"- `{name}`: {CANDIDATES[name].what}")
     print()
-    curves = learning_curves(groups, names, sizes)
+    curves, judged = learning_curves(groups, names, sizes)
     by_application(curves, sizes, names)
-    figures = curve_figures(curves)
+    figures = curve_figures(curves) | play_figures(found.runs, judged)
     if DEFAULT in names:
         figures |= product_figures(found, options.rounds)
     left_out = [size for size in options.sizes if size > most]

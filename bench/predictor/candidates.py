@@ -131,8 +131,11 @@ def _boosting():
 
 @dataclass(frozen=True)
 class Entry:
+    """A candidate; ``sizes``: only with so many samples, where more would take hours."""
+
     what: str
     make: Callable[[], Candidate]
+    sizes: tuple[int, ...] = ()
 
 
 CANDIDATES = {
@@ -161,8 +164,9 @@ CANDIDATES = {
     ),
     "encoder": Entry(
         "small transformer encoder, trained from scratch: stands in for S³'s DistilBERT, "
-        "without its pretraining",
+        "without its pretraining; at one size, since it takes ten seconds for each model",
         Encoder,
+        sizes=(100,),
     ),
     "mean": Entry("constant: the geometric mean", Mean),
     "length": Entry(

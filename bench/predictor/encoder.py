@@ -14,7 +14,7 @@ from torch import nn
 from justitia.predictor.features import excerpt_of, words_of
 
 NUM_WORDS = 2048
-MAX_WORDS = 256
+MAX_WORDS = 128
 WIDTH = 64
 NUM_STEPS = 150
 BATCH = 16

@@ -241,7 +241,7 @@ class Relearning(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.engine = Engine(taught(patience=1.5))
+        self.engine = Engine(taught(patience=1.5, provisional_patience=1.5))
         self.in_flight = {}
         self.value = Ticks(0)
         self.delivered = 0

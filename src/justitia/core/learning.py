@@ -51,13 +51,19 @@ class LearningRules:
     ``quantile`` of what is believed is what a run is taken to cost. ``min_change``: a change by
     less is left. ``early_share``: F moves for what the run has shown until so much of the cost has
     been served; later it is better to end what was begun. ``patience``: a run that has got so many
-    times what it was taken to cost is raised, so F is never below S + attained / (patience w).
+    times what it was taken to cost is raised, so F is never below S + attained / (patience w);
+    ``provisional_patience``: the same where only its application is known, or nothing at all.
     """
 
     quantile: float = 0.5
     min_change: float = 0.05
     early_share: float = 0.1
     patience: float = 3.0
+    provisional_patience: float = 10.0
+
+    def patience_for(self, source: Source) -> float:
+        """How many times an estimate of this source a run may get before it is raised."""
+        return self.provisional_patience if source.is_provisional else self.patience
 
 
 class Mark(NamedTuple):

@@ -172,7 +172,7 @@ class Pool:
 
     def _relearn(self, run: Run, learner: Learner) -> bool:
         trail, rules = run.trail, learner.rules
-        is_over = run.useful_kvtt >= rules.patience * run.cost_kvtt
+        is_over = run.useful_kvtt >= rules.patience_for(run.estimate.source) * run.cost_kvtt
         if trail is not None:
             trail.look(run.num_waiting + run.num_running)
         has_news = trail is not None and trail.has_news

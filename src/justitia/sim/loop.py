@@ -21,7 +21,7 @@ from justitia.core.runs import EndedRun, RunView
 from justitia.core.units import UNIT_WEIGHT, parse_weight
 from justitia.sim.checks import check_scenario
 from justitia.sim.engine import Ended, Engine, RunTag, Submission
-from justitia.sim.estimators import Estimator, make_estimator
+from justitia.sim.estimators import HISTORY, Estimator, make_estimator
 from justitia.sim.fast.engine import FastEngine
 from justitia.sim.results import PlayResult
 from justitia.sim.router import Routing, make_router
@@ -87,7 +87,8 @@ def play(
     ``learner``: one that has learned from other plays, and goes on to; None: one that
     ``settings.learning`` makes anew, if any. ``warm_up``: what it is to see before. ``estimator``:
     one that nobody here knows how to make, such as a real predictor; it estimates the runs of the
-    warm-up too, and learns from them. None: one of the name in ``settings``, anew for each.
+    warm-up too, and learns from them. None: one of the name in ``settings``, anew for each but
+    for ``history``, which goes on to know what it has learned.
 
     Raises:
         InvalidValueError: the policy, the estimator or a step-time model is unknown, or an
@@ -100,7 +101,10 @@ def play(
     make_engine = make_engine or fast_engines(settings)
     if warm_up is not None and learner is not None:
         check_scenario(warm_up)
-        _Loop(warm_up, policy, settings, make_engine, learner, estimator=estimator).play()
+        before = _Loop(warm_up, policy, settings, make_engine, learner, estimator=estimator)
+        before.play()
+        if settings.estimator == HISTORY:
+            estimator = before.estimator
     return _Loop(scenario, policy, settings, make_engine, learner, estimator=estimator).play()
 
 
@@ -150,7 +154,7 @@ class _Loop:
         self._scenario = scenario
         self._pool = Pool(clock=settings.clock)
         self._learner = learner
-        self._estimator = estimator or make_estimator(settings.estimator, scenario)
+        self.estimator = estimator or make_estimator(settings.estimator, scenario)
         self._seats = [
             _Seat(make_engine(f"engine-{place}", plan, make()), place)
             for place, plan in enumerate(scenario.engines)
@@ -236,7 +240,7 @@ class _Loop:
             self._settled_at_s = now_s
             for seat in self._seats:
                 self._report(seat, now_s)
-        estimate = self._estimator.run(plan)
+        estimate = self.estimator.run(plan)
         view = self._pool.start_run(
             plan.id,
             plan.application,
@@ -266,7 +270,7 @@ class _Loop:
         if seat.place not in progress.turn_by_place:
             progress.turn_by_place[seat.place] = -1
             seat.engine.tag(progress.tag, now_s)
-        expected_kvtt = self._estimator.inference(plan, place)
+        expected_kvtt = self.estimator.inference(plan, place)
         submission = Submission(
             plan.id,
             plan.application,
@@ -307,7 +311,7 @@ class _Loop:
             self._seats[place].engine.end_run(plan.id)
         del self._open[plan.id]
         self._ended[plan.id] = progress
-        news = self._estimator.learn(plan, progress.ended.true_cost_kvtt)
+        news = self.estimator.learn(plan, progress.ended.true_cost_kvtt)
         if self._learner is not None:
             self._teach(self._learner, progress.ended, news, now_s)
 

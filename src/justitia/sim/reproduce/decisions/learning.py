@@ -55,6 +55,12 @@ FIXED: Final = Way("fixed F")
 WARM: Final = Way("K2", _RULES)
 COLD: Final = Way("K2, nothing learned before", _RULES, is_warm=False)
 PROBE: Final = Way("K2 with probe", _RULES, policy="justitia-probe")
+#: Where only the application is known, it must not be hasty.
+HASTY: Final = Way(
+    f"the same, all raised at {_RULES.patience:g} times",
+    LearningRules(provisional_patience=_RULES.patience),
+    is_warm=False,
+)
 #: What was not chosen, at the paper's error.
 _VARIANTS: Final[Mapping[str, LearningRules]] = {
     "as chosen": _RULES,
@@ -74,15 +80,18 @@ _COLD_VARIANT: Final = Way(
     "the same, nothing learned before", LearningRules(quantile=0.95, patience=1.0), is_warm=False
 )
 _VARIANTS_ERROR: Final = "error:0.53"
-_WITH_ALL_WAYS: Final = ("error:0.25", "error:0.53", "error:1.0", "history")
+_HISTORY: Final = "history"
+_WITH_ALL_WAYS: Final = ("error:0.25", "error:0.53", "error:1.0", _HISTORY)
 
 
 def _estimators(scale: Scale) -> list[str]:
     errors = _QUICK_ERRORS if scale.is_quick else _ERRORS
-    return [*(f"error:{error}" for error in errors), "history"]
+    return [*(f"error:{error}" for error in errors), _HISTORY]
 
 
 def _ways(estimator: str) -> tuple[Way, ...]:
+    if estimator == _HISTORY:
+        return (FIXED, WARM, COLD, HASTY, PROBE)
     return (FIXED, WARM, COLD, PROBE) if estimator in _WITH_ALL_WAYS else (FIXED, WARM)
 
 
@@ -185,10 +194,12 @@ def _tell(scale: Scale, outcomes: Outcomes) -> Section:
 def _paragraphs(scale: Scale, outcomes: Outcomes) -> Iterator[str]:
     yield (
         "Estimates err by a lognormal factor of median 1, whose mean relative error is given; "
-        "*history* is the mean of the application's ended runs. *Fixed F*: the first estimate "
+        "*history* is the mean of the application's ended runs, those of the warm-up too, and with "
+        "K2 open runs learn from ended ones (rule E2). *Fixed F*: the first estimate "
         "holds, as in the paper. *K2*: the fan-out that is to be seen, and what the first "
         "inferences cost, move F while little of the run is served; a run that has got "
-        f"{_RULES.patience:g} times what it was taken to cost is raised."
+        f"{_RULES.patience:g} times what it was taken to cost is raised, by *history* at "
+        f"{_RULES.provisional_patience:g} times."
     )
     for estimator in _estimators(scale):
         if estimator not in _WITH_ALL_WAYS:
