@@ -54,6 +54,7 @@ from cold_start import (
     cold_figures,
     cold_rows,
 )
+from measuring import measures, over_shelves
 from shelves import (
     ENGINE,
     LOAD,
@@ -70,14 +71,11 @@ from justitia.predictor.recordings import NUM_SHELVES, read_recordings
 from justitia.sim.cost_units import EXACT
 from justitia.sim.cost_units import cost_of as unit_cost
 from justitia.sim.estimators import History
-from justitia.sim.limits import played_gps_jcts_s
 from justitia.sim.loop import PlaySettings, play
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "examples" / "recordings" / "runs.jsonl.gz"
 SEEDS = (11, 12, 13)
 LEARNING = PlaySettings(learning=LearningRules())
-#: A run whose rho_ps is above this counts as harmed; it is the goal of the worst one.
-HARMED = 1.3
 #: The way that the figures without a suffix are of.
 OURS = "k2"
 #: What is kept of the plays on the small engine.
@@ -132,36 +130,6 @@ class Ways:
             "vtc": play(scenario, "vtc"),
             "fcfs": play(scenario, "fcfs"),
         }
-
-
-def measures(plays):
-    """Mean JCT by that with exact costs, and ratios, by way."""
-    exact = plays["exact"]
-    references_s = played_gps_jcts_s(exact)
-    mean_s = exact.summarize().mean_jct_s
-    rows = {}
-    for name, played in plays.items():
-        ratios = [run.jct_s / ref_s for run, ref_s in zip(played.runs, references_s, strict=True)]
-        rows[name] = {
-            "mean_jct_over_exact": played.summarize().mean_jct_s / mean_s,
-            "worst_rho_ps": max(ratios),
-            "share_harmed": statistics.fmean(ratio > HARMED for ratio in ratios),
-            "worst_rho": played.summarize().worst_ratio,
-        }
-    return rows
-
-
-def over_shelves(rows):
-    """One seed's rows, a shelf each: the mean of means and shares, the worst of the worst."""
-    return {
-        way: {
-            what: (max if what.startswith("worst") else statistics.fmean)(
-                row[way][what] for row in rows
-            )
-            for what in rows[0][way]
-        }
-        for way in rows[0]
-    }
 
 
 def figures_of(by_seed, suffix=""):

@@ -1,7 +1,6 @@
 """What the benchmark of learning inside a run plays and makes of it, without an engine."""
 
 import asyncio
-import importlib.util
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,20 +13,6 @@ from justitia.sim.loop import play
 from justitia.sim.scenario import InferencePlan, RunPlan, Segment
 
 FOLDER = Path(__file__).resolve().parents[2] / "bench" / "learning"
-
-
-@pytest.fixture(scope="module")
-def load():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-
-        def load_one(name):
-            spec = importlib.util.spec_from_file_location(f"learning_{name}", FOLDER / f"{name}.py")
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-
-        yield load_one
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """What the benchmark of the predictor's regret makes of its plays, and what its models may know."""
 
-import importlib.util
 import math
 import random
 from pathlib import Path
@@ -12,20 +11,6 @@ from justitia.core.cost import inference_cost_kvtt, run_cost_kvtt
 from justitia.predictor.recordings import NUM_SHELVES, RecordedInference, RecordedRun
 
 FOLDER = Path(__file__).resolve().parents[2] / "bench" / "predictor_regret"
-
-
-@pytest.fixture(scope="module")
-def load():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-
-        def load_one(name):
-            spec = importlib.util.spec_from_file_location(f"regret_{name}", FOLDER / f"{name}.py")
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-
-        yield load_one
 
 
 @pytest.fixture(scope="module")

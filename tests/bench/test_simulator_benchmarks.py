@@ -1,6 +1,5 @@
 """What the simulator's benchmarks make of what they measure; nothing is timed here."""
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -9,28 +8,21 @@ import pytest
 
 from justitia.sim.scenario import Scenario
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+FOLDER = Path(__file__).resolve().parents[2] / "bench"
 
 
 @pytest.fixture(scope="module")
-def evidence():
+def evidence(load):
     return load("evidence")
 
 
 @pytest.fixture(scope="module")
-def scale():
+def scale(load):
     return load("simulator_scale")
 
 
 @pytest.fixture(scope="module")
-def simulator():
+def simulator(load):
     return load("simulator")
 
 
@@ -69,7 +61,7 @@ def one_seed(evidence):
 
 
 def test_a_seed_has_every_figure_that_there_is_a_goal_for(one_seed):
-    goals = json.loads((BENCH / "goals.json").read_text())["evidence"]
+    goals = json.loads((FOLDER / "goals.json").read_text())["evidence"]
     assert goals.keys() <= one_seed.keys()
 
 

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.looptime
 NOW = datetime(2026, 11, 30, 11, 59, 30, tzinfo=UTC)
 SLOT = Slot("default", "chat")
 MODEL = ModelFacts(version="v1", published_at="2026-11-30T09:00:00Z", samples=50, relative_error=1)
+#: What the service says of it, judged on enough runs.
+OF_MODEL = {"model_version": "v1", "model_relative_error": 0.5, "model_judged_runs": 20}
 
 
 def manifests(privacy="Text", **spec):
@@ -134,12 +136,7 @@ async def test_what_triggers_a_job_triggers_a_training_here(open_bench, trigger)
         else {"retrainWhen": {trigger: retrain[trigger]}}
     )
     bench.service.model = MODEL
-    bench.service.figures |= {
-        "model_version": "v1",
-        "samples_since_model": 39,
-        "model_relative_error": 0.5,
-        "model_judged_runs": 20,
-    }
+    bench.service.figures |= OF_MODEL | {"samples_since_model": 39}
     await bench.trainer.look()
     assert bench.told == []
     bench.now += timedelta(minutes=1)
@@ -198,12 +195,7 @@ async def observe(spec, folder):
         bench.failure, bench.seconds, bench.service.model = failure, seconds, model
         if model is not None:
             bench.now += timedelta(minutes=90)
-            bench.service.figures |= {
-                "model_version": "v1",
-                "samples_since_model": 40,
-                "model_relative_error": 0.5,
-                "model_judged_runs": 20,
-            }
+            bench.service.figures |= OF_MODEL | {"samples_since_model": 40}
         await bench.trainer.look()
         seen += [bench.told, [at - bench.begun_s[0] for at in bench.begun_s]]
     return seen

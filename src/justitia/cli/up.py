@@ -19,7 +19,11 @@ from justitia.cli.options import (
 from justitia.local.engine_kind import EngineKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from justitia.local.stack import Companion
+    from justitia.local.trainer import Child
+    from justitia.resources.reading import Resource
 
 _HOST = "127.0.0.1"
 _POOL = "default"
@@ -94,22 +98,23 @@ def up(
     )
     beside = None
     if file is not None:
-        beside = _trainer(
-            file, recordings, address=service.address, log_dir=log_dir, console=console
+        from justitia.local.trainer import Child
+
+        child = Child(
+            manifests=file, recordings=recordings, address=service.address, log_dir=log_dir
         )
+        beside = _trainer(manifests, child, console)
     asyncio.run(serve(service, server, manifests, console, beside=beside))
 
 
 def _trainer(
-    file: Path, recordings: Path | None, *, address: str, log_dir: Path, console: Console
+    manifests: "Sequence[Resource]", child: "Child", console: Console
 ) -> "Companion | None":
     """Make what trains predictors; None where the manifests ask for none."""
-    from justitia.local.manifests import read_manifests
-    from justitia.local.trainer import Child, train_when_due, trainees
+    from justitia.local.trainer import train_when_due, trainees
 
-    listed = trainees(read_manifests(file), recordings=recordings)
+    listed = trainees(manifests, recordings=child.recordings)
     if not listed:
         return None
-    child = Child(manifests=file, recordings=recordings, address=address, log_dir=log_dir)
     tell = partial(console.print, markup=False, soft_wrap=True)
     return partial(train_when_due, listed, child, tell=tell)

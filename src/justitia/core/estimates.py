@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from justitia.core.errors import InvalidValueError, shown
+from justitia.core.recency import use
 from justitia.core.units import MAX_COST_KVTT
 
 #: The mean of the pool's runs of a length counts from so many of them on (rule E1); that of an
@@ -135,11 +136,8 @@ class Ladder:
         somebody knows them better (rule E2): with its first finished run, and whenever their number
         has doubled. Remembers at most ``max_applications`` of them, the ones seen last.
         """
-        own = self._by_application.setdefault(application, Mean())
+        own = use(self._by_application, application, Mean(), most=self.max_applications)
         own.add(cost_kvtt)
-        self._by_application.move_to_end(application)
-        if len(self._by_application) > self.max_applications:
-            self._by_application.popitem(last=False)
         if prompt_length is not None:
             self._by_length.setdefault(_bucket(prompt_length), Mean()).add(cost_kvtt)
         is_news = own.count & (own.count - 1) == 0

@@ -22,9 +22,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from justitia.core.estimates import Estimate, Source, clamp_cost_kvtt, require_cost_kvtt
+from justitia.core.recency import use
 from justitia.core.regression import Regression
 from justitia.core.units import MAX_COST_KVTT
 
@@ -37,8 +38,6 @@ _MAX_LOG: Final = 30.0
 #: Beyond so many standard deviations a normal distribution has no digits left.
 _MAX_SIGMAS: Final = 30.0
 _NORMAL: Final = NormalDist()
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 
 #: Finished inferences at which a run reaches its levels: 0, 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, ...
 LEVELS: Final = (0, 1, 2, 3, 4, *(b + 1 for e in range(2, 12) for b in (2**e, 3 * 2 ** (e - 1))))
@@ -231,8 +230,10 @@ class Learner:
         if not marks:
             return
         prior_kvtt = estimate.cost_kvtt
-        by_origin = _use(self._by_application, application, OrderedDict(), self.max_applications)
-        lessons = _use(by_origin, Origin.of(estimate), _Lessons(prior_kvtt), MAX_ORIGINS)
+        by_origin = use(
+            self._by_application, application, OrderedDict(), most=self.max_applications
+        )
+        lessons = use(by_origin, Origin.of(estimate), _Lessons(prior_kvtt), most=MAX_ORIGINS)
         lessons.add(marks, prior_kvtt, true_kvtt)
 
     def believe(self, application: str, *, estimate: Estimate, mark: Mark) -> Belief | None:
@@ -282,15 +283,6 @@ class Learner:
             origin = Origin(Source(each["source"]), str(each["model_version"]))
             by_origin[origin] = _Lessons.thaw(each)
         self._by_application[application] = by_origin
-
-
-def _use(kept: OrderedDict[_K, _V], key: _K, new: _V, most: int) -> _V:
-    """Take what is kept under a key, or the new one; the one used longest ago goes beyond most."""
-    value = kept.setdefault(key, new)
-    kept.move_to_end(key)
-    if len(kept) > most:
-        kept.popitem(last=False)
-    return value
 
 
 def _features(mark: Mark, prior_kvtt: int, anchor_kvtt: int) -> tuple[float, ...]:
