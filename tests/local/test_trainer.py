@@ -30,10 +30,10 @@ MODEL = ModelFacts(version="v1", published_at="2026-11-30T09:00:00Z", samples=50
 OF_MODEL = {"model_version": "v1", "model_relative_error": 0.5, "model_judged_runs": 20}
 
 
-def manifests(privacy="Text", **spec):
+def manifests(privacy="Text", applications=("chat",), **spec):
     predictor = {"profileRef": {"name": "default"}, "privacy": privacy}
     listed = (
-        ("LLMApplication", "chat", {"predictor": predictor}),
+        *(("LLMApplication", name, {"predictor": predictor}) for name in applications),
         ("PredictorProfile", "default", spec),
     )
     return [
@@ -56,6 +56,7 @@ class Service:
         self.model = None
         self.figures = {"samples": 50}
         self.is_away = False
+        self.others = ()
 
     async def load(self):
         if self.is_away:
@@ -64,6 +65,7 @@ class Service:
         held = {
             SLOT: read_declared(admin_pb2.Application(name="chat", pool="default", status=status))
         }
+        held |= {Slot("default", other): held[SLOT] for other in self.others}
         return View(held, {}, {} if self.model is None else {SLOT: self.model})
 
 
@@ -72,6 +74,7 @@ class Bench:
         self.service = Service()
         self.told = []
         self.begun_s = []
+        self.trained = []
         self.failure = None
         self.seconds = 1.0
         self.now = NOW
@@ -83,33 +86,41 @@ class Bench:
             now=lambda: self.now,
         )
 
+    async def look(self):
+        """Look, and wait for all that begins to train."""
+        async with asyncio.TaskGroup() as trainings:
+            await self.trainer.look(trainings)
+
     async def train(self, trainee):
+        self.trained.append(trainee.slot.name)
         self.begun_s.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.seconds)
-        if self.failure:
+        if self.failure and trainee.slot.name == "chat":
             raise TrainingFailedError(self.failure)
         return f"published {trainee.slot.name}"
 
 
 @pytest.fixture
 def open_bench():
-    def open_bench(recordings=None, privacy="Text", **spec):
-        return Bench(manifests(privacy, **spec), recordings)
+    def open_bench(recordings=None, privacy="Text", others=(), **spec):
+        bench = Bench(manifests(privacy, ("chat", *others), **spec), recordings)
+        bench.service.others = others
+        return bench
 
     return open_bench
 
 
 async def test_enough_samples_train_the_first_model_once(open_bench):
     bench = open_bench(training={"minSamples": 51})
-    await bench.trainer.look()
+    await bench.look()
     assert bench.told == []
     bench.service.figures["samples"] = 51
-    await bench.trainer.look()
+    await bench.look()
     assert bench.told == [
         "training chat: there is no model yet and at least 51 samples",
         "published chat",
     ]
-    await bench.trainer.look()  # its model was not activated, and nothing is new
+    await bench.look()  # its model was not activated, and nothing is new
     assert len(bench.begun_s) == 1
 
 
@@ -137,27 +148,27 @@ async def test_what_triggers_a_job_triggers_a_training_here(open_bench, trigger)
     )
     bench.service.model = MODEL
     bench.service.figures |= OF_MODEL | {"samples_since_model": 39}
-    await bench.trainer.look()
+    await bench.look()
     assert bench.told == []
     bench.now += timedelta(minutes=1)
     bench.service.figures |= {"samples_since_model": 40, "model_relative_error": 0.51}
-    await bench.trainer.look()
+    await bench.look()
     assert len(bench.begun_s) == 1
 
 
 async def test_withheld_prompts_train_nothing(open_bench):
     bench = open_bench(privacy="None")
-    await bench.trainer.look()
+    await bench.look()
     assert bench.begun_s == []
 
 
 async def test_a_failed_training_is_repeated_as_often_as_the_profile_says(open_bench):
     bench = open_bench(job={"backoffLimit": 2})
     bench.failure = "no usable samples"
-    await bench.trainer.look()
+    await bench.look()
     assert bench.begun_s == [0, 11, 32]
     assert bench.told[-1] == "the training of chat failed: no usable samples"
-    await bench.trainer.look()
+    await bench.look()
     assert len(bench.begun_s) == 3
 
 
@@ -166,18 +177,49 @@ async def test_the_same_reason_never_starts_another_training(open_bench, monkeyp
     monkeypatch.setattr(trainer, "decide_training", lambda _: dues.pop(0))
     bench = open_bench()
     while dues:
-        await bench.trainer.look()
+        await bench.look()
     assert len(bench.begun_s) == 2
 
 
 async def test_a_training_that_takes_too_long_is_ended(open_bench):
     bench = open_bench(job={"activeDeadline": "15s", "backoffLimit": 2})
     bench.seconds = 3600
-    await bench.trainer.look()
+    await bench.look()
     assert asyncio.get_running_loop().time() == 15
     assert bench.told[-1] == (
         "the training of chat failed: it took longer than job.activeDeadline, 15 s"
     )
+
+
+async def test_a_training_that_waits_to_be_repeated_holds_up_no_other(open_bench):
+    bench = open_bench(others=("mail",), job={"backoffLimit": 1})
+    bench.failure = "no usable samples"
+    await bench.look()
+    assert bench.trained == ["chat", "mail", "chat"]
+    assert bench.begun_s == [0, 1, 11]
+
+
+async def test_one_is_trained_at_a_time_and_its_limit_leaves_out_the_wait(open_bench):
+    bench = open_bench(others=("mail", "search"), job={"activeDeadline": "15s", "backoffLimit": 0})
+    bench.seconds = 10
+    await bench.look()
+    assert bench.begun_s == [0, 10, 20]
+    assert sum(line.startswith("published ") for line in bench.told) == 3
+
+
+async def test_while_a_training_goes_on_its_application_begins_no_other(open_bench):
+    bench = open_bench(training={"schedule": "* * * * *"})
+    bench.service.model = MODEL
+    bench.service.figures |= OF_MODEL
+    async with asyncio.TaskGroup() as trainings:
+        for _ in range(3):
+            bench.now += timedelta(minutes=2)
+            await bench.trainer.look(trainings)
+            await asyncio.sleep(0)
+        assert bench.trained == ["chat"]
+    bench.now += timedelta(minutes=2)
+    await bench.look()
+    assert bench.trained == ["chat", "chat"]
 
 
 async def observe(spec, folder):
@@ -196,7 +238,7 @@ async def observe(spec, folder):
         if model is not None:
             bench.now += timedelta(minutes=90)
             bench.service.figures |= OF_MODEL | {"samples_since_model": 40}
-        await bench.trainer.look()
+        await bench.look()
         seen += [bench.told, [at - bench.begun_s[0] for at in bench.begun_s]]
     return seen
 

@@ -73,7 +73,10 @@ def trainees(manifests: Sequence[Resource], *, recordings: Path | None) -> list[
 
 
 class Trainer:
-    """Looks every ten seconds which training is due, and has one done at a time."""
+    """Looks every ten seconds which training is due, and has one done at a time.
+
+    One that waits to be repeated holds up no other.
+    """
 
     def __init__(
         self,
@@ -93,15 +96,17 @@ class Trainer:
         self._last: dict[Slot, JobRecord] = {}
         #: A training's name is made from its reason: the same reason never starts another one.
         self._begun: set[str] = set()
+        self._turn = asyncio.Lock()
 
     async def run(self) -> None:
         """Train what is due, until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(LOOK_PERIOD_S)
+        async with asyncio.TaskGroup() as trainings:
+            while True:
+                await self.look(trainings)
+                await asyncio.sleep(LOOK_PERIOD_S)
 
-    async def look(self) -> None:
-        """Train what is due now."""
+    async def look(self, trainings: asyncio.TaskGroup) -> None:
+        """Begin to train what is due now."""
         try:
             view = await self._service.load()
         except (AwayError, RefusedError):
@@ -120,18 +125,21 @@ class Trainer:
             )
             if due is not None and due.name not in self._begun:
                 self._begun.add(due.name)
-                await self._do(trainee, due)
+                self._last[trainee.slot] = started = self._record(trainee, due)
+                trainings.create_task(self._do(trainee, due, started))
 
-    async def _do(self, trainee: Trainee, due: Due) -> None:
-        name = trainee.slot.name
-        self._tell(f"training {name}: {due.why}")
-        started = JobRecord(
-            application=name,
+    def _record(self, trainee: Trainee, due: Due) -> JobRecord:
+        return JobRecord(
+            application=trainee.slot.name,
             name=due.name,
             trigger=due.trigger,
             newest_sample_at=due.newest_sample_at,
             started_at=_text(self._now()),
         )
+
+    async def _do(self, trainee: Trainee, due: Due, started: JobRecord) -> None:
+        name = trainee.slot.name
+        self._tell(f"training {name}: {due.why}")
         outcome, message = await self._attempt(trainee)
         if outcome is JobOutcome.FAILED:
             message = f"the training of {name} failed: {message}"
@@ -146,22 +154,32 @@ class Trainer:
     async def _attempt(self, trainee: Trainee) -> tuple[JobOutcome, str]:
         deadline_s = trainee.profile.spec.job.active_deadline_s
         try:
-            async with asyncio.timeout(deadline_s):
-                return JobOutcome.SUCCEEDED, await self._repeat(trainee)
+            async with asyncio.timeout(deadline_s) as limit:
+                return JobOutcome.SUCCEEDED, await self._repeat(trainee, limit)
         except LocalModeError as error:
             return JobOutcome.FAILED, str(error)
         except TimeoutError:
             return JobOutcome.FAILED, f"it took longer than job.activeDeadline, {deadline_s:g} s"
 
-    async def _repeat(self, trainee: Trainee) -> str:
+    async def _repeat(self, trainee: Trainee, limit: asyncio.Timeout) -> str:
         pause_s = _FIRST_PAUSE_S
         for _ in range(trainee.profile.spec.job.backoff_limit):
             try:
-                return await self._train(trainee)
+                return await self._in_turn(trainee, limit)
             except TrainingFailedError:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MAX_PAUSE_S)
-        return await self._train(trainee)
+        return await self._in_turn(trainee, limit)
+
+    async def _in_turn(self, trainee: Trainee, limit: asyncio.Timeout) -> str:
+        """Train once, after those that asked before; that wait is not held against it."""
+        ends_at_s, asked_at_s = limit.when(), asyncio.get_running_loop().time()
+        limit.reschedule(None)
+        async with self._turn:
+            if ends_at_s is not None:
+                waited_s = asyncio.get_running_loop().time() - asked_at_s
+                limit.reschedule(ends_at_s + waited_s)
+            return await self._train(trainee)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
