@@ -58,3 +58,5 @@ e2e-cluster: setup  ## a Kubernetes of the tests' own (root, Debian, Go) or your
 .PHONY: recordings
 recordings: setup  ## record the runs that predictors learn from, on the real small model (hours; goes on where it stopped)
 	@$(PYTHON) -m justitia record
+	@$(PYTHON) -m justitia record --runs 625 --output examples/recordings/long/runs.jsonl.gz \
+	  $(addprefix --application ,alfworld-interaction equation-verification fact-verification kbqa-verification)

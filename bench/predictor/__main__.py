@@ -2,6 +2,7 @@
 
     make bench NAME=predictor
     python bench/predictor [--recordings FILE] [--only NAME ...] [--sizes 10 30 100] [--rounds 20]
+                           [--long-recordings FILE] [--long-sizes 10 30 100 300 500]
 
 Each application of the recordings has a predictor of its own. One shelf (a fifth of the documents)
 at a time judges what was learnt from a draw of the other four's runs, so that no text is on both
@@ -15,6 +16,10 @@ over the sum of the true costs; the rank correlation is Spearman's within a shel
 back under a deadline; ``X_mean_jct_over_exact`` and ``X_worst_rho_ps`` are what candidate X, with
 all that four shelves hold, does to the judged shelf's runs in the simulator (as in
 ``bench/predictor_regret``; one seed), with F as estimated and (``_k2``) with rule K2 from nothing.
+
+Recording many runs of every agent takes days. Of four whose runs are short more are recorded, and
+learning curves go on with these alone: ``long_error_at_500`` is to be compared with
+``long_error_at_100``, not with ``error_at_100``.
 """
 
 import argparse
@@ -40,6 +45,8 @@ from justitia.predictor.settings import TrainingSettings
 from justitia.predictor.training import train_all
 
 RECORDINGS = Path("examples/recordings/runs.jsonl.gz")
+LONG_RECORDINGS = Path("examples/recordings/long/runs.jsonl.gz")
+LONG_CURVES = ("process", "hashed", "network", "paper", "mean", "neighbours", "ridge", "boosting")
 DEFAULT = "process"
 ALL = "all"
 
@@ -49,6 +56,8 @@ def arguments():
     parser.add_argument("--recordings", type=Path, default=RECORDINGS)
     parser.add_argument("--only", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
     parser.add_argument("--sizes", nargs="*", type=int, default=[10, 30, 100])
+    parser.add_argument("--long-recordings", type=Path, default=LONG_RECORDINGS)
+    parser.add_argument("--long-sizes", nargs="*", type=int, default=[10, 30, 100, 300, 500])
     parser.add_argument("--rounds", type=int, default=20, help="predictions of each prompt")
     return parser.parse_args()
 
@@ -133,16 +142,24 @@ def product_figures(found, rounds):
     }
 
 
-def curve_figures(curves):
+def long_curves(path, names, sizes):
+    """Learning curves of the applications of which many runs are recorded, and their fewest."""
+    groups = rows_of(read_runs(path).runs)
+    most = fewest_known(groups)
+    print(f"\nOnly {', '.join(sorted(groups))}; at least {most} samples in four shelves\n")
+    names = [name for name in LONG_CURVES if name in names]
+    curves, _judged = learning_curves(groups, names, [size for size in sizes if size <= most])
+    return curves, most
+
+
+def curve_figures(curves, kind=""):
     figures = {}
     for (name, size), errors in curves.items():
-        prefix = "" if name == DEFAULT else f"{name}_"
+        prefix = kind if name == DEFAULT else f"{kind}{name}_"
         figures[f"{prefix}error_at_{size}"] = round(errors.mean, 3)
         if name == DEFAULT:
-            figures[f"pooled_at_{size}"] = round(errors.pooled, 3)
-            figures[f"median_at_{size}"] = round(errors.median, 3)
-            figures[f"rank_at_{size}"] = round(errors.rank, 3)
-            figures[f"within_80_at_{size}"] = round(errors.within_80, 3)
+            for what in ("pooled", "median", "rank", "within_80"):
+                figures[f"{kind}{what}_at_{size}"] = round(getattr(errors, what), 3)
     return figures
 
 
@@ -159,10 +176,13 @@ def main():
     print()
     curves, judged = learning_curves(groups, names, sizes)
     by_application(curves, sizes, names)
-    figures = curve_figures(curves) | play_figures(found.runs, judged)
+    long, long_most = long_curves(options.long_recordings, names, options.long_sizes)
+    figures = curve_figures(curves) | curve_figures(long, "long_")
+    figures |= play_figures(found.runs, judged)
     if DEFAULT in names:
         figures |= product_figures(found, options.rounds)
     left_out = [size for size in options.sizes if size > most]
+    left_out += [size for size in options.long_sizes if size > long_most]
     print(
         json.dumps(
             {
@@ -173,7 +193,8 @@ def main():
                 "one thread, in the same process and in turn",
                 "seeds": list(range(NUM_SHELVES)),
                 "conditions": f"{len(found.runs)} recorded runs of {len(groups)} applications, "
-                f"at least {most} in four shelves (sizes left out: {left_out or 'none'}); each "
+                f"at least {most} in four shelves, of some at least {long_most} "
+                f"(sizes left out: {left_out or 'none'}); each "
                 "shelf judged once by what was learnt from the other four; times in wall seconds "
                 f"on {os.cpu_count()} cores; Python {platform.python_version()}",
             }

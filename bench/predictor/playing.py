@@ -6,6 +6,7 @@ from pathlib import Path
 
 from justitia.core.learning import LearningRules
 from justitia.predictor.recordings import NUM_SHELVES
+from justitia.sim.delay import delay_bound
 from justitia.sim.loop import PlaySettings, play
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "predictor_regret"))
@@ -28,21 +29,21 @@ def told_by(judged, runs):
     return Told(costs, runs)
 
 
-def plays_of(runs, told):
+def measures_of(runs, told):
     """Play a shelf's runs: with exact costs, and by (candidate, way) with what it says."""
     scenario = scenario_of(runs, SEED)
     plays = {"exact": play(scenario, "justitia")}
     for name, estimator in told.items():
         for way, settings in WAYS.items():
             plays[name, way] = play(scenario, "justitia", settings, estimator=estimator)
-    return plays
+    return measures(plays, delay_bound(scenario).longest_inference_s)
 
 
 def play_figures(runs, judged_by_name):
     """Play with each candidate's predictions, told as a table."""
     told = {name: told_by(judged, runs) for name, judged in judged_by_name.items()}
     shelves = [[run for run in runs if run.shelf == shelf] for shelf in range(NUM_SHELVES)]
-    rows = over_shelves([measures(plays_of(shelf, told)) for shelf in shelves])
+    rows = over_shelves([measures_of(shelf, told) for shelf in shelves])
     print("\nMean JCT over that with exact costs, and worst ρ, in the simulator\n")
     print("| predictor | mean JCT, F stays | worst ρ | mean JCT, K2 | worst ρ |")
     print("|---|--:|--:|--:|--:|")

@@ -14,7 +14,8 @@ they mean:
   run's JCT by that under ideal fair sharing of the work that the play with exact costs did, but not
   below its critical path (rule R1's reference, there); ``worst_rho`` takes the play's own reference
   instead, in which estimates are wrong too. ``share_harmed`` is the share of runs whose
-  ``rho_ps`` is above 1.3.
+  ``rho_ps`` is above 1.3, ``worst_late_over_longest`` the most that one of these ended later than
+  the reference, in longest inferences (an engine to itself).
 * ``*_X``: the same for another way. ``exact``: exact costs. ``fixed``: the predictor, F stays.
   ``cold``: K2 that has seen nothing before. ``history``: no model, means of ended runs (rule E1's
   ladder), from nothing, F stays; ``history_cold_k2``: with K2, and open runs learn from ended
@@ -70,6 +71,7 @@ from justitia.core.learning import Learner, LearningRules
 from justitia.predictor.recordings import NUM_SHELVES, read_recordings
 from justitia.sim.cost_units import EXACT
 from justitia.sim.cost_units import cost_of as unit_cost
+from justitia.sim.delay import delay_bound
 from justitia.sim.estimators import History
 from justitia.sim.loop import PlaySettings, play
 
@@ -151,7 +153,9 @@ def played_figures(shelves, seeds, engine, suffix=""):
     for shelf in shelves:
         ways = Ways(shelf, engine)
         for seed in seeds:
-            row = measures(ways.plays(scenario_of(shelf.runs, seed, engine)))
+            scenario = scenario_of(shelf.runs, seed, engine)
+            longest_s = delay_bound(scenario).longest_inference_s
+            row = measures(ways.plays(scenario), longest_s)
             rows[seed].append(row)
             told = ", ".join(
                 f"{way} {each['mean_jct_over_exact']:.3f} {each['worst_rho_ps']:.2f}"

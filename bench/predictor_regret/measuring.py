@@ -8,18 +8,26 @@ from justitia.sim.limits import played_gps_jcts_s
 HARMED = 1.3
 
 
-def measures(plays):
-    """Mean JCT by that with exact costs, and ratios, by way."""
+def measures(plays, longest_s):
+    """Mean JCT by that with exact costs, and ratios, by way.
+
+    How much later than the reference harmed runs end is told in longest inferences, ``longest_s``
+    on an engine to itself: an order that takes nothing away from what computes cannot promise less
+    than one (rule D1).
+    """
     exact = plays["exact"]
     references_s = played_gps_jcts_s(exact)
     mean_s = exact.summarize().mean_jct_s
     rows = {}
     for name, played in plays.items():
-        ratios = [run.jct_s / ref_s for run, ref_s in zip(played.runs, references_s, strict=True)]
+        pairs = [(run.jct_s, ref_s) for run, ref_s in zip(played.runs, references_s, strict=True)]
+        ratios = [jct_s / ref_s for jct_s, ref_s in pairs]
+        late_s = [jct_s - ref_s for jct_s, ref_s in pairs if jct_s > HARMED * ref_s]
         rows[name] = {
             "mean_jct_over_exact": played.summarize().mean_jct_s / mean_s,
             "worst_rho_ps": max(ratios),
             "share_harmed": statistics.fmean(ratio > HARMED for ratio in ratios),
+            "worst_late_over_longest": max(late_s, default=0.0) / longest_s,
             "worst_rho": played.summarize().worst_ratio,
         }
     return rows

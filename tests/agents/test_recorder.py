@@ -1,5 +1,6 @@
 import asyncio
 import sys
+from collections import Counter
 
 import pytest
 from rich.progress import Progress
@@ -34,6 +35,25 @@ async def test_a_recording_goes_on_where_it_stopped(server, settings):
     assert again == first
     more = await record(settings(runs_per_application=2), Progress(disable=True))
     assert len(more) == 18
+
+
+async def test_one_application_is_recorded_and_the_others_are_kept(server, settings):
+    await record(settings(), Progress(disable=True))
+    num_requests = len(server.requests)
+    progress = Progress(disable=True)
+    more = settings(runs_per_application=3, applications=("code-checking",))
+    runs = await record(more, progress)
+    assert Counter(run.application for run in runs)["code-checking"] == 3
+    assert len({run.application for run in runs}) == 9
+    assert len(runs) == 9 + 2
+    assert len(server.requests) > num_requests
+    [bar] = progress.tasks
+    assert (bar.completed, bar.total) == (3, 3)
+
+
+async def test_an_application_that_is_no_agent_is_refused(settings):
+    with pytest.raises(LocalModeError, match=r"no agent code-chekcing; it has .*code-checking"):
+        await record(settings(applications=("code-chekcing",)), Progress(disable=True))
 
 
 async def test_what_is_written_is_read_back_with_costs_by_rule_c1(settings):

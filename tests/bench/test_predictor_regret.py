@@ -84,11 +84,14 @@ def test_runs_arrive_in_a_quarter_of_the_time_that_serving_them_takes(shelves):
 
 def test_a_ratio_is_taken_to_the_reference_of_the_play_with_exact_costs(program):
     rows = program.measures(
-        {"exact": play_of([1.0, 3.0], [1.0, 2.0]), "k2": play_of([1.2, 5.0], [9.0, 9.0])}
+        {"exact": play_of([1.0, 3.0], [1.0, 2.0]), "k2": play_of([1.2, 5.0], [9.0, 9.0])}, 1.5
     )
     assert rows["k2"]["mean_jct_over_exact"] == pytest.approx(6.2 / 4.0)
     assert rows["k2"]["worst_rho_ps"] == pytest.approx(2.5)
     assert rows["k2"]["share_harmed"] == pytest.approx(0.5)
+    assert rows["k2"]["worst_late_over_longest"] == pytest.approx((5.0 - 2.0) / 1.5)
+    unharmed = {"exact": play_of([1.2], [1.0])}
+    assert program.measures(unharmed, 1.5)["exact"]["worst_late_over_longest"] == 0.0
 
 
 def test_means_are_averaged_over_shelves_and_the_worst_stays_the_worst(program):

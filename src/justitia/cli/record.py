@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 def record(
     *,
+    applications: Annotated[
+        list[str] | None,
+        typer.Option("--application", help="record this agent alone; may be given several times"),
+    ] = None,
     runs_per_application: Annotated[int, typer.Option("--runs", min=1)] = 150,
     max_runs_at_once: Annotated[int, typer.Option("--at-once", min=1)] = 14,
     output: Annotated[Path, typer.Option("--output", "-o")] = Path(
@@ -44,6 +48,7 @@ def record(
         model=model,
         agents_path=agents,
         output_path=output,
+        applications=tuple(applications or ()),
         runs_per_application=runs_per_application,
         max_runs_at_once=max_runs_at_once,
     )

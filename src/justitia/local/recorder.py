@@ -37,6 +37,7 @@ class RecorderSettings:
     model: str
     agents_path: Path = AGENTS_PATH
     output_path: Path = RECORDINGS_PATH
+    applications: tuple[str, ...] = ()  # none: all of the agents
     runs_per_application: int = 150
     max_runs_at_once: int = 8
     first_task_seed: int = 0
@@ -59,7 +60,7 @@ async def record(settings: RecorderSettings, progress: Progress) -> list[Recorde
         LocalModeError: the agents or an earlier recording cannot be read, or runs failed; what
             succeeded is written all the same.
     """
-    agents = load_agents(settings.agents_path)
+    agents = _agents(settings)
     recording = _Recording(settings, agents, _read_earlier(settings, agents))
     try:
         await recording.record_missing(progress)
@@ -74,7 +75,7 @@ def num_missing(settings: RecorderSettings) -> int:
     Raises:
         LocalModeError: the agents or an earlier recording cannot be read.
     """
-    agents = load_agents(settings.agents_path)
+    agents = _agents(settings)
     there = _read_earlier(settings, agents)
     return sum(key not in there for key in _wanted(settings, agents))
 
@@ -92,11 +93,13 @@ class _Recording:
 
     async def record_missing(self, progress: Progress) -> None:
         wanted = list(_wanted(self._settings, self._agents))
-        missing = iter([key for key in wanted if key not in self.runs])
-        bar = progress.add_task("recording", total=len(wanted), completed=len(self.runs))
+        missing = [key for key in wanted if key not in self.runs]
+        num_there = len(wanted) - len(missing)
+        bar = progress.add_task("recording", total=len(wanted), completed=num_there)
+        left = iter(missing)
 
         async def work() -> None:
-            for key in missing:  # shared: each takes the next
+            for key in left:  # shared: each takes the next
                 await self._record_run(key)
                 progress.advance(bar)
 
@@ -151,10 +154,20 @@ class _Recording:
                 ) from None
 
 
+def _agents(settings: RecorderSettings) -> dict[str, Agent]:
+    agents = load_agents(settings.agents_path)
+    for name in settings.applications:
+        if name not in agents:
+            raise LocalModeError(
+                f"{settings.agents_path} has no agent {name}; it has {', '.join(sorted(agents))}"
+            )
+    return agents
+
+
 def _wanted(settings: RecorderSettings, agents: Mapping[str, Agent]) -> Iterator[_Key]:
     """Give one run of each application in turn, so that a cut recording is a balanced one."""
     for index in range(settings.runs_per_application):
-        for application in sorted(agents):
+        for application in sorted(settings.applications or agents):
             yield application, settings.first_task_seed + index
 
 
