@@ -15,6 +15,7 @@ from justitia.cli.kubectl import main
 from justitia.cli.port_forward import Kubectl, KubectlError, SchedulerRef, find_scheduler, forwarded
 from justitia.client import connect
 from justitia.local.processes import free_port
+from justitia.local.profiles import read_profile
 from justitia.local.service import SchedulerService
 from justitia_operator.facts import REQUEST_ANNOTATION
 
@@ -28,6 +29,8 @@ with open(folder / "calls", "a") as calls:
     print(*sys.argv[1:], file=calls)
 if arguments[0] == "get":
     answer = folder / ".".join(arguments[1:])
+    if not answer.exists() and "--ignore-not-found" in sys.argv:
+        sys.exit()
     if not answer.exists():
         sys.exit(f"error: {arguments[1]} not found")
     print(answer.read_text())
@@ -226,6 +229,69 @@ def test_a_training_by_the_cluster_takes_no_options_of_one_here(kubectl_justitia
     status, _, error = kubectl_justitia("train", "summaries", "--job", "--publish")
     assert status == 2
     assert "--job takes neither --publish nor" in error
+
+
+APPLICATION = "llmapplications.justitia.dev.summaries"
+PROFILE = {
+    "apiVersion": "justitia.dev/v1alpha1",
+    "kind": "PredictorProfile",
+    "metadata": {"name": "default", "namespace": "llm", "uid": "1", "generation": 3},
+    "spec": {"training": {"minSamples": 7}},
+}
+
+
+@pytest.fixture
+def trained_by(cluster, kubectl_justitia, monkeypatch):
+    """Train; returns the exit status, the profile that training was given, and stderr."""
+    given = {}
+    cluster("target", str(free_port()))
+
+    def train(*, profile, **_):
+        given["profile"] = None if profile is None else read_profile(profile)
+
+    monkeypatch.setattr("justitia.cli.train.train", train)
+
+    def train_as(name, *options):
+        status, _, error = kubectl_justitia("train", name, *options)
+        return status, given["profile"], error
+
+    return train_as
+
+
+def test_a_training_here_is_by_the_profile_that_the_application_names(cluster, trained_by):
+    cluster(APPLICATION, {"spec": {"predictor": {"profileRef": {"name": "default"}}}})
+    folder = cluster("predictorprofiles.justitia.dev.default", PROFILE)
+    status, profile, error = trained_by("team-a/summaries", "-n", "llm")
+    assert (status, error) == (0, "by PredictorProfile default\n")
+    assert profile.spec.training.min_samples == 7
+    asked = [line for line in (folder / "calls").read_text().splitlines() if ".dev " in line]
+    assert len(asked) == 2
+    assert all("--namespace=team-a" in line for line in asked)
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"predictor": {"privacy": "Hashed"}}])
+def test_without_a_profile_in_the_cluster_a_training_here_is_by_the_defaults(
+    cluster, trained_by, spec
+):
+    if spec is not None:
+        cluster(APPLICATION, {"spec": spec})
+    assert trained_by("summaries") == (0, None, "")
+
+
+def test_a_profile_that_cannot_be_had_is_said(cluster, trained_by):
+    cluster(APPLICATION, {"spec": {"predictor": {"profileRef": {"name": "default"}}}})
+    status, profile, error = trained_by("summaries")
+    assert (status, profile) == (0, None)
+    assert error.startswith("warning: the defaults are trained by")
+    assert "names PredictorProfile default, not there" in error
+
+
+def test_a_profiles_file_wins_over_that_in_the_cluster(cluster, trained_by, tmp_path):
+    folder = cluster(APPLICATION, {"spec": {"predictor": {"profileRef": {"name": "default"}}}})
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(PROFILE))
+    assert trained_by("summaries", "--profile", str(path))[1].spec.training.min_samples == 7
+    assert "llmapplications" not in (folder / "calls").read_text()
 
 
 def test_operator_and_command_name_the_same_annotation():

@@ -5,6 +5,7 @@ service, forwards a port to it with the user's own kubectl, and then is the one 
 """
 
 import contextlib
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -16,9 +17,9 @@ from justitia.cli import models as models_command
 from justitia.cli import top as top_command
 from justitia.cli import train as train_command
 from justitia.cli.main import run_app
-from justitia.cli.options import TlsCa, TlsCert, TlsKey
+from justitia.cli.options import TlsCa, TlsCert, TlsKey, warn
 from justitia.cli.port_forward import Kubectl, KubectlError, find_scheduler, forwarded
-from justitia.cli.training_request import request_training
+from justitia.cli.training_request import fetch_profile, request_training
 
 app = typer.Typer(
     name="kubectl justitia",
@@ -102,7 +103,10 @@ def train(
     ] = None,
     profile: Annotated[
         Path | None,
-        typer.Option(help="file with a PredictorProfile, as `kubectl get predprof -o yaml` prints"),
+        typer.Option(
+            help="file with a PredictorProfile, as `kubectl get predprof -o yaml` prints, in place "
+            "of the one that the application names"
+        ),
     ] = None,
     recordings: Annotated[
         Path | None,
@@ -120,8 +124,8 @@ def train(
 ) -> None:
     """Train a predictor here, from the samples that the cluster's service has recorded.
 
-    With --job the cluster trains: an application of that name in --namespace needs a
-    PredictorProfile.
+    By the PredictorProfile that the application of that name in --namespace names; without one, and
+    with --address, by the defaults. With --job the cluster trains, and a profile is needed.
     """
     kubectl = Kubectl(namespace=namespace, context=context, kubeconfig=kubeconfig)
     if job:
@@ -133,7 +137,12 @@ def train(
         typer.echo(request_training(kubectl, application))
         return
     given = {"address": address, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
-    with _connection(kubectl, release, pool, given) as connection:
+    with (
+        _connection(kubectl, release, pool, given) as connection,
+        tempfile.TemporaryDirectory(prefix="justitia-") as folder,
+    ):
+        if profile is None and not address:
+            profile = _profile_in_cluster(kubectl, application, Path(folder))
         try:
             train_command.train(
                 application=application,
@@ -148,6 +157,18 @@ def train(
             raise KubectlError(
                 f"{error.name} is not installed; training needs: pip install 'justitia[predictor]'"
             ) from None
+
+
+def _profile_in_cluster(kubectl: Kubectl, application: str, folder: Path) -> Path | None:
+    """Fetch the profile to train by, and say which; where it cannot be had, say that."""
+    try:
+        path = fetch_profile(kubectl, application, folder)
+    except KubectlError as error:
+        warn(f"the defaults are trained by, as no PredictorProfile could be read: {error}")
+        return None
+    if path is not None:
+        typer.echo(f"by PredictorProfile {path.stem}", err=True)
+    return path
 
 
 @models.command("list")

@@ -55,6 +55,11 @@ class Kubectl:
         answer: dict[str, Any] = json.loads(self.run("get", *arguments, "--output=json"))
         return answer
 
+    def find(self, *arguments: str) -> dict[str, Any] | None:
+        """Run ``kubectl get`` for one object; None where there is none. Raises as ``run``."""
+        found = self.run("get", *arguments, "--ignore-not-found", "--output=json")
+        return json.loads(found) if found.strip() else None
+
     def run(self, *arguments: str) -> str:
         """Run kubectl; returns what it prints.
 
