@@ -162,11 +162,22 @@ def _count(encoded: bytes, wanted: bytes) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureRow:
-    """The features of one text: known terms (columns, weights) and standardised lengths."""
+    """The features of one text: its known terms (columns, counts) and standardised lengths.
+
+    ``idf`` is that of the whole vocabulary.
+    """
 
     columns: Columns
-    weights: FloatArray
+    counts: Columns
+    idf: FloatArray
     lengths: FloatArray
+
+    @property
+    def weights(self) -> FloatArray:
+        """TF-IDF of the known terms. Made when asked for: not every model reads it."""
+        weights = (np.log(self.counts.astype(np.float32)) + 1) * self.idf[self.columns]
+        norm = float(np.sqrt(np.sum(weights * weights)))
+        return np.asarray(weights / norm if norm > 0 else weights, dtype=np.float32)
 
     @property
     def is_unknown(self) -> bool:
@@ -204,14 +215,10 @@ class Featuriser:
         lengths = (_length_features(len(text), excerpt, words) - self.length_mean) / self.length_std
         return FeatureRow(
             columns=columns,
-            weights=self._weights(columns, counts),
+            counts=counts,
+            idf=self.idf,
             lengths=lengths.clip(-MAX_LENGTH_DEVIATION, MAX_LENGTH_DEVIATION),
         )
-
-    def _weights(self, columns: Columns, counts: Columns) -> FloatArray:
-        weights = (np.log(counts.astype(np.float32)) + 1) * self.idf[columns]
-        norm = float(np.sqrt(np.sum(weights * weights)))
-        return np.asarray(weights / norm if norm > 0 else weights, dtype=np.float32)
 
     def dense(self, texts: list[str]) -> FloatArray:
         """Return the rows of many texts as one matrix (for training)."""
