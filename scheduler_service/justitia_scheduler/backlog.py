@@ -14,8 +14,8 @@ Step = Callable[[str], None]
 class Backlog:
     """Steps to be taken for each of many runs, in order.
 
-    For what may come a moment later: what decides about order and accounts is done at once by
-    whoever adds to this. A step looks at what is so when it is taken, never at what was.
+    For what may come a moment later: what accounts and bounds hang on is done at once by whoever
+    adds to this. A step looks at what is so when it is taken, never at what was.
     """
 
     def __init__(self) -> None:

@@ -25,8 +25,8 @@ class PoolLearning:
         """
         if not self._pool.options.is_learning:
             return
-        metrics = self._pool.metrics
-        for view in self._pool.core.relearn(run_ids, self._learner):
+        metrics, most_kvtt = self._pool.metrics, self._pool.ladder.max_cost_kvtt
+        for view in self._pool.core.relearn(run_ids, self._learner, max_cost_kvtt=most_kvtt):
             self._pool.changes.decide(view.run_id)
             self._pool.note_moved(view.run_id)
             label = self._pool.label(view.application)
@@ -61,11 +61,15 @@ class PoolLearning:
             self._pool.changes.lessons[ended.application] = None
 
     def _spread(self, application: str, news: Estimate, label: str) -> None:
-        """Take open runs for what is known now: in order at once, told and journalled in slices."""
+        """Take open runs for what is known now, a slice at a time: there may be very many."""
         pool, metrics = self._pool, self._pool.metrics
-        moved = pool.core.estimate_anew(application, news)
-        pool.backlog.add(pool.note_moved, [view.run_id for view in moved])
-        metrics.count(metrics.reestimates, pool.name, label, by=len(moved))
+
+        def estimate_anew(run_id: str) -> None:
+            if pool.core.estimate_anew(run_id, application, news) is not None:
+                pool.note_moved(run_id)
+                metrics.count(metrics.reestimates, pool.name, label)
+
+        pool.backlog.add(estimate_anew, pool.core.runs_of(application))
 
     def forget(self, application: str) -> None:
         """An application is gone."""

@@ -38,7 +38,7 @@ class Engine:
         estimate = Estimate(cost, source, "v1" if source is Source.MODEL else "")
         return self.pool.start_run(run_id, application, weight=weight, estimate=estimate, now_s=0.0)
 
-    def report(self, run_id, kvtt=0, *, finished=(), waiting=0, running=0):
+    def report(self, run_id, kvtt=0, *, finished=(), waiting=0, running=0, **limits):
         """Report, and look at the run anew; returns the views that moved."""
         self.totals[run_id] += kvtt
         self.sequence += 1
@@ -46,7 +46,7 @@ class Engine:
         run = RunReport(run_id, self.totals[run_id], 0, waiting, running, times)
         report = EngineReport("engine", "first", self.sequence, self.sequence, (run,))
         self.pool.report(report, now_s=float(self.sequence))
-        return self.pool.relearn([run_id, "nobody's"], self.learner)
+        return self.pool.relearn([run_id, "nobody's"], self.learner, **limits)
 
 
 def taught(num=50, **rules):
@@ -86,6 +86,16 @@ def test_what_the_first_inference_cost_moves_f_down_too():
     engine.report("run", 10, finished=[10], running=2)
     assert view.cost_kvtt < 700
     assert engine.pool.run("run").cost_kvtt < 700
+
+
+def test_what_is_learned_is_at_most_what_a_run_can_cost():
+    engine = Engine(taught())
+    engine.start("run", 1000)
+    most = {"max_cost_kvtt": 1100}
+    (moved,) = engine.report("run", waiting=20, **most)
+    assert moved.learned_kvtt == 1100
+    (moved,) = engine.report("run", 4000, waiting=20, **most)
+    assert moved.learned_kvtt == 4000, "a moved F is at least S + attained / w"
 
 
 def test_a_small_change_does_not_move_f():
@@ -291,7 +301,9 @@ class Relearning(RuleBasedStateMachine):
     def learn_of_an_application(self, application, cost):
         before = {view.run_id: view for view in self.pool.runs()}
         estimate = Estimate(cost, Source.HISTORY)
-        changed = {v.run_id: v for v in self.pool.estimate_anew(application, estimate)}
+        names = [*self.pool.runs_of(application), *NAMES]  # also those of others, and not open
+        moved = [self.pool.estimate_anew(name, application, estimate) for name in names]
+        changed = {view.run_id for view in moved if view is not None}
         for view in self.pool.runs():
             was = before[view.run_id]
             if view.run_id not in changed:

@@ -3,6 +3,8 @@
 import pytest
 
 from justitia.api.v1 import admin_pb2, common_pb2, engine_pb2
+from justitia.core.estimates import Estimate, Source
+from justitia.core.units import UNIT_WEIGHT
 
 
 async def serve(bench, engine, run_id, kvtt):
@@ -43,6 +45,23 @@ async def test_the_first_run_to_end_says_what_the_others_cost(bench, engine):
     tag = await engine.hear_tag("second")
     assert tag.virtual_finish.kvtt - tag.virtual_start.kvtt == 3000
     assert tag.estimate.cost_kvtt == 3000
+
+
+@pytest.mark.usefixtures("engine")
+async def test_very_many_open_runs_hear_of_it_in_slices_and_nobody_else_waits(bench):
+    for number in range(500):
+        await bench.start(f"r{number}", "new")
+    taught = Estimate(3000, Source.HISTORY)
+    pool = bench.pool
+    pool.learning._spread("new", taught, "new")
+    assert 0 < sum(view.estimate == taught for view in pool.core.runs()) < 500
+    again, now_s = Estimate(5, Source.DEFAULT), bench.clock.now_s
+    pool.core.end_run("r499", now_s=now_s)
+    pool.core.start_run("r499", "other", weight=UNIT_WEIGHT, estimate=again, now_s=now_s)
+    await bench.until(lambda: not pool.backlog)
+    estimates = {view.run_id: view.estimate for view in pool.core.runs()}
+    assert all(estimates[f"r{number}"] == taught for number in range(499))
+    assert estimates["r499"] == again, "the id names another application's run by now"
 
 
 async def test_neither_a_declared_cost_nor_another_application_is_touched(bench, engine):

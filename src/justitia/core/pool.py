@@ -25,7 +25,13 @@ from justitia.core.runs import (
     reason_to_wait,
 )
 from justitia.core.snapshot import PoolSnapshot
-from justitia.core.units import FINE_PER_KVTT, NanoWeight, Ticks, service_ticks
+from justitia.core.units import (
+    FINE_PER_KVTT,
+    MAX_COST_KVTT,
+    NanoWeight,
+    Ticks,
+    service_ticks,
+)
 from justitia.core.virtual_time import Flow, FluidClock
 
 _MAX_TIMES_PER_RUN = 10_000
@@ -138,24 +144,28 @@ class Pool:
         self._take_for(run, estimate.cost_kvtt)
         return self._view(run)
 
-    def estimate_anew(self, application: str, estimate: Estimate) -> list[RunView]:
-        """More is known of an application: take its open runs for that (rule E2). O(n).
+    def runs_of(self, application: str) -> list[str]:
+        """Name an application's open runs, in order of arrival. O(n)."""
+        return [run.run_id for run in self._runs.values() if run.application == application]
 
-        Left as they are: what client or model have estimated, what has moved by what it has shown
-        (rule K2), and where the cost changes by at most 5 %. Returns the others.
+    def estimate_anew(self, run_id: str, application: str, estimate: Estimate) -> RunView | None:
+        """More is known of an application: take a run of it for that (rule E2). O(log n).
+
+        None: it is left as it is, since client or model have estimated it, it has moved by what it
+        has shown (rule K2), or its cost would change by at most 5 %; or no such run is open now.
         """
-        return [
-            self.re_estimate(run.run_id, estimate)
-            for run in self._runs.values()
-            if run.application == application and _is_vaguer(run, estimate)
-        ]
+        run = self._runs.get(run_id)
+        if run is None or run.application != application or not _is_vaguer(run, estimate):
+            return None
+        return self.re_estimate(run_id, estimate)
 
-    def _take_for(self, run: Run, cost_kvtt: int) -> None:
-        cost = max(cost_kvtt, run.useful_kvtt)
-        run.finish = Ticks(run.start + service_ticks(cost, run.weight))
-        self._fluid.move(run.sequence, run.finish, run.weight)
-
-    def relearn(self, run_ids: Iterable[str], learner: Learner) -> list[RunView]:
+    def relearn(
+        self,
+        run_ids: Iterable[str],
+        learner: Learner,
+        *,
+        max_cost_kvtt: int = MAX_COST_KVTT,
+    ) -> list[RunView]:
         """Look anew at the cost of runs of which a report has told (rule K2).
 
         To be called after each ``report``, with the runs in it, in any order. Returns those whose F
@@ -166,11 +176,11 @@ class Pool:
         moved = []
         for run_id in run_ids:
             run = self._runs.get(run_id)
-            if run is not None and self._relearn(run, learner):
+            if run is not None and self._relearn(run, learner, max_cost_kvtt):
                 moved.append(self._view(run))
         return moved
 
-    def _relearn(self, run: Run, learner: Learner) -> bool:
+    def _relearn(self, run: Run, learner: Learner, max_cost_kvtt: int) -> bool:
         trail, rules = run.trail, learner.rules
         is_over = run.useful_kvtt >= rules.patience_for(run.estimate.source) * run.cost_kvtt
         if trail is not None:
@@ -178,7 +188,7 @@ class Pool:
         has_news = trail is not None and trail.has_news
         if not (has_news or is_over):
             return False
-        cost_kvtt = _learned_kvtt(run, learner)
+        cost_kvtt = _learned_kvtt(run, learner, max_cost_kvtt)
         change_kvtt = abs(cost_kvtt - run.cost_kvtt)
         is_early = run.useful_kvtt <= rules.early_share * cost_kvtt
         if not is_over and (not is_early or change_kvtt <= rules.min_change * run.cost_kvtt):
@@ -186,6 +196,11 @@ class Pool:
         run.learned_kvtt = cost_kvtt
         self._take_for(run, cost_kvtt)
         return True
+
+    def _take_for(self, run: Run, cost_kvtt: int) -> None:
+        cost = max(cost_kvtt, run.useful_kvtt)
+        run.finish = Ticks(run.start + service_ticks(cost, run.weight))
+        self._fluid.move(run.sequence, run.finish, run.weight)
 
     def credit(self, run_id: str, *, useful_kvtt: int, wasted_kvtt: int = 0) -> RunView:
         """Count what an engine did for a run before we knew it (rule K1).
@@ -500,14 +515,15 @@ def _is_vaguer(run: Run, estimate: Estimate) -> bool:
     return not is_known and change_kvtt > _MIN_CHANGE * run.estimate.cost_kvtt
 
 
-def _learned_kvtt(run: Run, learner: Learner) -> int:
+def _learned_kvtt(run: Run, learner: Learner, max_cost_kvtt: int) -> int:
     """Say what a run is to be taken to cost by what it has shown, at least what it has got."""
     trail = run.trail
     if trail is not None and trail.has_news:
         learner.revise(run.application, trail, estimate=run.estimate)
     if trail is None or trail.belief is None:
         return max(run.cost_kvtt, run.useful_kvtt)
-    return learner.cost_kvtt(trail.belief, above_kvtt=run.useful_kvtt)
+    learned_kvtt = learner.cost_kvtt(trail.belief, above_kvtt=run.useful_kvtt)
+    return max(min(learned_kvtt, max_cost_kvtt), run.useful_kvtt)
 
 
 def _put(counts: dict[str, int], engine_id: str, count: int) -> None:

@@ -336,8 +336,10 @@ class _Loop:
             marks=ended.marks,
         )
         if news is not None:
-            for view in self._pool.estimate_anew(ended.application, news):
-                self._retag(view, now_s)
+            for run_id in self._pool.runs_of(ended.application):
+                view = self._pool.estimate_anew(run_id, ended.application, news)
+                if view is not None:
+                    self._retag(view, now_s)
 
     def _retag(self, view: RunView, now_s: float) -> None:
         """The F of a run has moved: tell the engines that know it."""
