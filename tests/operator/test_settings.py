@@ -1,22 +1,10 @@
 """Settings of the operator: flags and variables, refused in one sentence."""
 
-import logging
-
 import pytest
-import structlog
 
 from justitia_operator.__main__ import main
 from justitia_operator.process import tls_files, trainer_options
 from justitia_operator.settings import SettingsError, read_settings
-
-
-@pytest.fixture
-def restored_logs():
-    """``main`` sends all logs of the process to a stream that ends with the test."""
-    handlers = logging.root.handlers[:]
-    yield
-    logging.root.handlers[:] = handlers
-    structlog.reset_defaults()
 
 
 def test_flags_win_over_variables_and_both_over_defaults():
@@ -95,7 +83,6 @@ def test_an_authority_that_cannot_be_read_is_told(tmp_path):
         trainer_options(settings)
 
 
-@pytest.mark.usefixtures("restored_logs")
 def test_without_a_cluster_one_sentence_says_what_to_do(monkeypatch, tmp_path, capsys):
     location = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
     monkeypatch.setattr(location, str(tmp_path / "absent"))

@@ -1,7 +1,6 @@
 """The engines' stream: joining, tags, reports, leaving, replacement, bad items (FS2, FS4, FS5)."""
 
 import asyncio
-import contextlib
 
 import grpc
 import pytest
@@ -20,14 +19,6 @@ def known(run_id, *, finish_kvtt, useful=0, **fields):
         weight=1,
         **fields,
     )
-
-
-async def ended_with(engine):
-    """Read to the end of a session; returns its status code."""
-    with contextlib.suppress(grpc.aio.AioRpcError):
-        while await asyncio.wait_for(engine.call.read(), 5) is not grpc.aio.EOF:
-            pass
-    return await engine.call.code()
 
 
 async def test_the_first_directive_has_mode_weights_and_virtual_time(bench):
@@ -126,7 +117,7 @@ async def test_a_second_session_of_an_engine_replaces_the_first(bench, incarnati
     await first.join()
     await bench.start("r1", cost_kvtt=1000)
     await second.join()
-    assert await ended_with(first) is grpc.StatusCode.ABORTED
+    assert await first.status() is grpc.StatusCode.ABORTED
     assert [account.incarnation for account in bench.pool.core.engines()] == [incarnation]
     await second.report({"run_id": "r1", "useful_kvtt": 30})
     await bench.until(lambda: bench.pool.core.useful_kvtt == 30)
@@ -277,7 +268,7 @@ async def test_a_session_without_a_sound_hello_is_refused(bench, message):
     engine = bench.engine()
     engine.call = engine.stub.Session()
     await engine.call.write(message)
-    assert await ended_with(engine) is grpc.StatusCode.INVALID_ARGUMENT
+    assert await engine.status() is grpc.StatusCode.INVALID_ARGUMENT
     assert not bench.pool.core.engines()
 
 

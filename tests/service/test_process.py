@@ -11,7 +11,6 @@ from ipaddress import ip_address
 
 import grpc
 import pytest
-import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -268,7 +267,7 @@ async def test_a_drain_says_so_closes_streams_and_answers_what_waits(bench):
     await bench.server.drain(0.2)
     assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert (await ending).run_id == "r1"
-    assert await engine.call.code() is grpc.StatusCode.UNAVAILABLE
+    assert await engine.status() is grpc.StatusCode.UNAVAILABLE
     assert not bench.pool.core.engines()
 
 
@@ -299,8 +298,7 @@ def in_process(capsys):
         assert "justitia_scheduler/" not in said  # no traceback of ours
         return code, [line for line in said.splitlines() if line.startswith("justitia-scheduler:")]
 
-    yield run
-    structlog.reset_defaults()
+    return run
 
 
 def test_a_taken_port_ends_the_program_with_one_sentence_and_code_2(in_process, bench_port):

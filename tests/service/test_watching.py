@@ -82,5 +82,5 @@ async def test_a_stop_ends_the_streams_in_good_order(bench):
     call = bench.runs.WatchRuns(run_pb2.WatchRunsRequest())
     await call.read()
     bench.service.begin_stop()
-    assert await asyncio.wait_for(call.read(), 0.5) is grpc.aio.EOF
+    assert await asyncio.wait_for(call.read(), 5) is grpc.aio.EOF
     assert await call.code() is grpc.StatusCode.OK
