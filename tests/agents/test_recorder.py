@@ -1,6 +1,7 @@
 import asyncio
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from rich.progress import Progress
@@ -8,8 +9,8 @@ from rich.progress import Progress
 from justitia.cli.main import main
 from justitia.core.cost import inference_cost_kvtt
 from justitia.local.errors import LocalModeError
-from justitia.local.recorder import RecorderSettings, record
-from justitia.predictor.recordings import read_recordings
+from justitia.local.recorder import RecorderSettings, num_missing, record
+from justitia.predictor.recordings import read_recordings, write_recordings
 
 
 @pytest.fixture
@@ -71,12 +72,56 @@ async def test_what_is_written_is_read_back_with_costs_by_rule_c1(settings):
     assert all(run.application in sheet for run in runs)
 
 
-async def test_a_recording_of_another_model_or_task_is_not_kept(server, settings):
+@pytest.mark.parametrize(
+    ("added", "refusal"),
+    [
+        ({"model": "other"}, "holds 1 runs of model other; choose another file with --output"),
+        ({"model": ""}, "holds 1 runs that name no model; choose"),
+        (
+            {"application": "elsewhere"},
+            "holds 1 runs of elsewhere, which is no agent of .*; choose",
+        ),
+        ({}, "holds 1 runs of the same application and task seed; choose"),
+    ],
+    ids=["another model", "no model", "no agent", "twice the same"],
+)
+async def test_a_file_that_could_not_be_kept_whole_is_refused_and_left_as_it_is(
+    server, settings, added, refusal
+):
+    runs = await record(settings(), Progress(disable=True))
+    path = settings().output_path
+    write_recordings(path, [*runs, replace(runs[0], **added)])
+    before, num_requests = path.read_bytes(), len(server.requests)
+    with pytest.raises(LocalModeError, match=refusal):
+        await record(settings(runs_per_application=2), Progress(disable=True))
+    assert path.read_bytes() == before
+    assert len(server.requests) == num_requests
+
+
+async def test_a_file_that_is_too_long_to_be_kept_whole_is_refused(settings, monkeypatch):
     await record(settings(), Progress(disable=True))
+    path = settings().output_path
+    before = path.read_bytes()
+    monkeypatch.setattr("justitia.predictor.recordings.MAX_RUNS", 7)
+    with pytest.raises(LocalModeError, match="holds 2 more runs than can be read at once; choose"):
+        await record(settings(), Progress(disable=True))
+    assert path.read_bytes() == before
+
+
+async def test_a_run_whose_task_has_changed_stays_until_it_is_recorded_anew(server, settings):
+    runs = await record(settings(runs_per_application=2), Progress(disable=True))
+    path = settings().output_path
+    old = [replace(run, prompt="once asked") for run in runs if run.application == "code-checking"]
+    write_recordings(path, [*(run for run in runs if run.application != "code-checking"), *old])
     num_requests = len(server.requests)
-    runs = await record(settings(model="other"), Progress(disable=True))
-    assert len(server.requests) == 2 * num_requests
-    assert {run.model for run in runs} == {"other"}
+    one = settings(applications=("code-checking",))
+    assert num_missing(one) == 1
+    again = await record(one, Progress(disable=True))
+    assert len(server.requests) > num_requests
+    assert len(again) == len(runs)
+    prompts = {run.task_seed: run.prompt for run in again if run.application == "code-checking"}
+    assert (prompts[0] != "once asked", prompts[1]) == (True, "once asked")
+    assert list(read_recordings(path).runs) == again
 
 
 async def test_a_failed_run_is_one_clear_error_and_the_rest_is_kept(server, settings):
@@ -148,6 +193,20 @@ async def test_the_command_records_from_a_server_that_is_up(server, justitia, tm
     assert f"9 runs in {path}" in printed
     assert {run.model for run in read_recordings(path).runs} == {"m"}
     assert "| plan-and-execute | 1 |" in (tmp_path / "README.md").read_text()
+
+
+async def test_the_command_refuses_the_runs_of_another_model_in_one_line(
+    server, justitia, settings
+):
+    await record(settings(), Progress(disable=True))
+    path = settings().output_path
+    before = path.read_bytes()
+    arguments = ("record", "--base-url", server.base_url, "--model", "qwen", "-o", path)
+    status, printed = await justitia(*arguments)
+    assert status == 1
+    assert f"error: {path} holds 9 runs of model m; choose another file with --output" in printed
+    assert "Traceback" not in printed
+    assert path.read_bytes() == before
 
 
 async def test_the_command_ends_with_one_line_when_no_server_answers(justitia, tmp_path):

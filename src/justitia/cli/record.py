@@ -25,9 +25,14 @@ def record(
     ] = None,
     runs_per_application: Annotated[int, typer.Option("--runs", min=1)] = 150,
     max_runs_at_once: Annotated[int, typer.Option("--at-once", min=1)] = 14,
-    output: Annotated[Path, typer.Option("--output", "-o")] = Path(
-        "examples/recordings/runs.jsonl.gz"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="file of these agents' runs of this model; another one's is refused",
+        ),
+    ] = Path("examples/recordings/runs.jsonl.gz"),
     base_url: Annotated[
         str,
         typer.Option(help="OpenAI address of a server that is up; without it one is started"),

@@ -1,10 +1,12 @@
 """Record what runs of agents cost: plays tasks of every agent against a server that is up.
 
-Resumable: what an earlier call recorded is kept, unless the agent makes another task of the seed by
-now. The command is ``justitia record``.
+Resumable: what an earlier call recorded is kept; where the agent makes another task of the seed by
+now, that one takes its place once it is recorded. A file that holds anything else is refused. The
+command is ``justitia record``.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from justitia.local.workload import FIRST_TASK_SEED, Arrival, Workload, play
 from justitia.predictor.recordings import (
     RecordedInference,
     RecordedRun,
+    Recordings,
     read_recordings,
     write_recordings,
 )
@@ -57,8 +60,8 @@ async def record(settings: RecorderSettings, progress: Progress) -> list[Recorde
     Cancelling it keeps what is recorded so far.
 
     Raises:
-        LocalModeError: the agents or an earlier recording cannot be read, or runs failed; what
-            succeeded is written all the same.
+        LocalModeError: the agents or an earlier recording cannot be read, that is none of this
+            model and these agents, or runs failed; what succeeded is written all the same.
     """
     agents = _agents(settings)
     recording = _Recording(settings, agents, _read_earlier(settings, agents))
@@ -73,11 +76,12 @@ def num_missing(settings: RecorderSettings) -> int:
     """Count the runs that are still to be recorded.
 
     Raises:
-        LocalModeError: the agents or an earlier recording cannot be read.
+        LocalModeError: the agents or an earlier recording cannot be read, or that is none of this
+            model and these agents.
     """
     agents = _agents(settings)
     there = _read_earlier(settings, agents)
-    return sum(key not in there for key in _wanted(settings, agents))
+    return sum(not _is_there(key, there, agents) for key in _wanted(settings, agents))
 
 
 class _Recording:
@@ -93,7 +97,7 @@ class _Recording:
 
     async def record_missing(self, progress: Progress) -> None:
         wanted = list(_wanted(self._settings, self._agents))
-        missing = [key for key in wanted if key not in self.runs]
+        missing = [key for key in wanted if not _is_there(key, self.runs, self._agents)]
         num_there = len(wanted) - len(missing)
         bar = progress.add_task("recording", total=len(wanted), completed=num_there)
         left = iter(missing)
@@ -171,10 +175,16 @@ def _wanted(settings: RecorderSettings, agents: Mapping[str, Agent]) -> Iterator
             yield application, settings.first_task_seed + index
 
 
+def _is_there(key: _Key, runs: Mapping[_Key, RecordedRun], agents: Mapping[str, Agent]) -> bool:
+    """Whether a run is recorded, of the task that its agent makes of the seed by now."""
+    application, task_seed = key
+    return key in runs and runs[key].prompt == agents[application].task(task_seed).prompt
+
+
 def _read_earlier(
     settings: RecorderSettings, agents: Mapping[str, Agent]
 ) -> dict[_Key, RecordedRun]:
-    """Return what is there already. A damaged file is left alone: writing would lose the rest."""
+    """Return what is there already: all of it, or the file is left alone, since it is replaced."""
     path = settings.output_path
     if not path.exists():
         return {}
@@ -185,10 +195,27 @@ def _read_earlier(
             f"{path}:{bad.number}: no recorded run: {bad.reason}. Restore the file, or remove it "
             "to record everything again"
         )
-    return {
-        (run.application, run.task_seed): run
-        for run in found.runs
-        if run.model == settings.model
-        and run.application in agents
-        and run.prompt == agents[run.application].task(run.task_seed).prompt
-    }
+    runs = {(run.application, run.task_seed): run for run in found.runs}
+    foreign = _foreign(settings, agents, found)
+    if foreign is None and len(runs) < len(found.runs):
+        foreign = f"{len(found.runs) - len(runs)} runs of the same application and task seed"
+    if foreign is not None:
+        raise LocalModeError(f"{path} holds {foreign}; choose another file with --output")
+    return runs
+
+
+def _foreign(
+    settings: RecorderSettings, agents: Mapping[str, Agent], found: Recordings
+) -> str | None:
+    """Say what a file holds that cannot be kept; None: nothing."""
+    if found.num_left_out:
+        return f"{found.num_left_out} more runs than can be read at once"
+    models = Counter(run.model for run in found.runs if run.model != settings.model)
+    if models:
+        [(model, count)] = models.most_common(1)
+        return f"{count} runs of model {model}" if model else f"{count} runs that name no model"
+    others = Counter(run.application for run in found.runs if run.application not in agents)
+    if others:
+        [(application, count)] = others.most_common(1)
+        return f"{count} runs of {application}, which is no agent of {settings.agents_path}"
+    return None
