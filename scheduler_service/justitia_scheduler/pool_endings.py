@@ -105,8 +105,8 @@ class PoolEndings:
         self._ending.discard(run_id)
         view, facts = self._pool.core.run(run_id), self._pool.facts[run_id]
         is_idle = view.state is RunState.IDLE
-        last_s = facts.last_end_s
-        finished_s = last_s if is_idle and last_s is not None else now_s
+        finished_s = _last_end_s(view, facts) if is_idle else None
+        finished_s = now_s if finished_s is None else finished_s
         ended = self._pool.core.end_run(run_id, now_s=finished_s)
         del self._pool.facts[run_id]
         self._pool.held_prompt_bytes -= facts.prompt_bytes
@@ -117,8 +117,21 @@ class PoolEndings:
             facts.ending.done.set_result(remembered)
         for listener in self._pool.listeners:
             listener.run_ended(run_id)
-        self._account_end(view, ended, reason, facts, is_whole=is_idle and not facts.num_aborted)
+        self._account_end(view, ended, reason, facts, is_whole=self._is_whole(view, facts))
         self.settle(self._pool.core.advance_to(self._pool.core.value, now_s=now_s))
+
+    def _is_whole(self, view: RunView, facts: RunFacts) -> bool:
+        """Whether nothing of a run was cut off, as far as anybody knows.
+
+        Of one of which nothing has ended since the service restarted: whether the engines that had
+        served it are those of then; one that is away, or began anew, may have lost some of it.
+        """
+        if view.state is not RunState.IDLE or facts.num_aborted:
+            return False
+        return view.num_finished > 0 or all(
+            self._pool.core.has_account(engine_id, incarnation)
+            for engine_id, (incarnation, _, _) in facts.counters.items()
+        )
 
     def _account_end(
         self, view: RunView, ended: EndedRun, reason: EndReason, facts: RunFacts, *, is_whole: bool
@@ -132,7 +145,7 @@ class PoolEndings:
                 del self._pool.tracks[view.application]
         if label is not None:
             self._pool.metrics.count(self._pool.metrics.ended, self._pool.name, label, reason)
-        if not ended.num_inferences:
+        if not _has_worked(view, facts):
             return
         if track is not None:
             track.note_end(ended)
@@ -174,6 +187,7 @@ class PoolEndings:
         allowance_s = self.bound.allowance_s
         for ratio in ratios:
             known = self._pool.ended.get(ratio.run_id)
+            # Without the times of its inferences nobody knows how fast it could have been.
             if known is None or not known.num_inferences:
                 continue
             known.fairness_ratio = ratio.ratio
@@ -236,3 +250,22 @@ class PoolEndings:
     def _is_of_open_run(self, check: tuple[float, int, str]) -> bool:
         _, sequence, run_id = check
         return run_id in self._pool.core and self._pool.core.run(run_id).sequence == sequence
+
+
+def _has_worked(view: RunView, facts: RunFacts) -> bool:
+    """Whether something of a run has ended.
+
+    Of one that was open when the service restarted service speaks; of others it does not: an engine
+    that left may have taken with it what it had begun.
+    """
+    return view.num_finished > 0 or (facts.is_restored and view.useful_kvtt > 0)
+
+
+def _last_end_s(view: RunView, facts: RunFacts) -> float | None:
+    """When the last inference of an idle run ended; None: nothing has.
+
+    Where that was before the service restarted: the restart, or when an engine last had something.
+    """
+    if facts.last_end_s is None and facts.is_restored and view.useful_kvtt > 0:
+        return max(view.last_seen_s, facts.idle_from_s)
+    return facts.last_end_s

@@ -100,6 +100,7 @@ class PoolReader:
         )
         facts = RunFacts(str(body["requested"]), arrived_wall_s, clocks.monotonic_s())
         facts.privacy = Privacy(body.get("privacy", Privacy.TEXT))
+        facts.is_restored = True
         facts.client_kvtt = body["client_kvtt"]
         facts.ends_when_idle = bool(body["ends_when_idle"])
         facts.counters = {

@@ -87,7 +87,8 @@ class RunFacts:
     """Of an open run. ``requested`` is the application as its first caller wrote it.
 
     ``counters``: (incarnation, useful, wasted) by engine, of engines of the journal that have not
-    come back.
+    come back. ``is_restored``: it was open when the service restarted, and what had ended of it
+    until then is known by its service alone.
     """
 
     requested: str
@@ -104,6 +105,7 @@ class RunFacts:
     last_end_s: float | None = None
     num_aborted: int = 0
     ends_when_idle: bool = False
+    is_restored: bool = False
     is_underestimated: bool = False
     #: What the active model said at the start, where its word was taken; empty version: it was not.
     model_version: str = ""

@@ -266,10 +266,11 @@ class SchedulerService:
             raise CallError(Outcome.STOPPING, "the scheduler service is being stopped")
         pool, metrics = parts.pool, self.metrics
         prediction = None
-        if pool.wants_prediction(order) and order.application in parts.predictor.models:
+        application = _application_of(pool, order)
+        if pool.wants_prediction(order) and application in parts.predictor.models:
             before_s = self.clocks.monotonic_s()
             prediction = await parts.predictor.predict_within(
-                order.application,
+                application,
                 pool.usable_prompt(order),
                 deadline_s=self.options.prediction_deadline_s,
             )
@@ -292,6 +293,13 @@ class SchedulerService:
     def store(self) -> Store:
         """The store, for reads in the journal's thread."""
         return self._store
+
+
+def _application_of(pool: PoolService, order: RunOrder) -> str:
+    """Say whose model is asked: what the call names, else its open run, else the default one."""
+    facts = pool.facts.get(order.run_id)
+    named = order.application or ("" if facts is None else facts.requested)
+    return pool.application(named).name
 
 
 async def _work_off(pool: PoolService) -> None:
