@@ -15,7 +15,8 @@ over the sum of the true costs; the rank correlation is Spearman's within a shel
 ``p99_ms`` are the served prediction within the scheduler service, with the way to its thread and
 back under a deadline; ``X_mean_jct_over_exact`` and ``X_worst_rho_ps`` are what candidate X, with
 all that four shelves hold, does to the judged shelf's runs in the simulator (as in
-``bench/predictor_regret``; one seed), with F as estimated and (``_k2``) with rule K2 from nothing.
+``bench/predictor_regret``; one seed), with F as estimated and (``_k2``) with rule K2 from nothing;
+``process_p90`` and its like take that percentile of the default's distribution for the cost.
 
 Recording many runs of every agent takes days. Of four whose runs are short more are recorded, and
 learning curves go on with these alone: ``long_error_at_500`` is to be compared with
@@ -178,7 +179,7 @@ def main():
     by_application(curves, sizes, names)
     long, long_most = long_curves(options.long_recordings, names, options.long_sizes)
     figures = curve_figures(curves) | curve_figures(long, "long_")
-    figures |= play_figures(found.runs, judged)
+    figures |= play_figures(found.runs, judged, DEFAULT)
     if DEFAULT in names:
         figures |= product_figures(found, options.rounds)
     left_out = [size for size in options.sizes if size > most]

@@ -3,6 +3,7 @@
 import math
 import sys
 from pathlib import Path
+from statistics import NormalDist
 
 from justitia.core.learning import LearningRules
 from justitia.predictor.recordings import NUM_SHELVES
@@ -14,18 +15,25 @@ from measuring import measures, over_shelves
 from shelves import Told, key_of, scenario_of
 
 SEED = 11
+#: Percentiles of the default's distribution that are played in place of its median.
+QUANTILES = (30, 70, 90)
 #: Suffix of the figures, and settings.
 WAYS = {"": None, "_k2": PlaySettings(learning=LearningRules())}
 
 
-def told_by(judged, runs):
-    """Estimates as a candidate has made them of each run, without having seen its shelf."""
-    costs = {}
+def told_by(judged, runs, quantile=0.5):
+    """Estimates as a candidate has made them of each run, without having seen its shelf.
+
+    ``quantile`` of what it says; others than the median only of candidates that say how sure
+    they are.
+    """
+    costs, sigmas = {}, NormalDist().inv_cdf(quantile)
     for application, each in judged.items():
         own = [run for run in runs if run.application == application]
         in_turn = [run for shelf in range(NUM_SHELVES) for run in own if run.shelf == shelf]
-        for run, log_cost in zip(in_turn, each.predicted, strict=True):
-            costs[key_of(run)] = math.exp(log_cost)
+        log_sigmas = each.log_sigmas if sigmas else [0.0] * len(each.predicted)
+        for run, log_cost, sigma in zip(in_turn, each.predicted, log_sigmas, strict=True):
+            costs[key_of(run)] = math.exp(log_cost + sigmas * sigma)
     return Told(costs, runs)
 
 
@@ -39,9 +47,12 @@ def measures_of(runs, told):
     return measures(plays, delay_bound(scenario).longest_inference_s)
 
 
-def play_figures(runs, judged_by_name):
-    """Play with each candidate's predictions, told as a table."""
+def play_figures(runs, judged_by_name, default):
+    """Play with each candidate's predictions, the default's also at `QUANTILES`; a table of it."""
     told = {name: told_by(judged, runs) for name, judged in judged_by_name.items()}
+    if default in judged_by_name:
+        for percent in QUANTILES:
+            told[f"{default}_p{percent}"] = told_by(judged_by_name[default], runs, percent / 100)
     shelves = [[run for run in runs if run.shelf == shelf] for shelf in range(NUM_SHELVES)]
     rows = over_shelves([measures_of(shelf, told) for shelf in shelves])
     print("\nMean JCT over that with exact costs, and worst ρ, in the simulator\n")

@@ -30,6 +30,9 @@ they mean:
   ``*_others``: the same of all other runs. X: ``ladder`` (rule E1), ``default`` (the pool's default
   cost), ``model`` (of N runs), ``patient`` (the ladder, but its own mean counts once five runs
   of it have ended), ``shrunk_M`` (own runs and M times what the pool's say, geometric mean).
+  ``old_template`` and ``new_template``: a known application whose requests come in other words from
+  now on (``templates.py``): the model from before, and one of 20 such runs; its costs stay.
+  ``template_*_error``: how far these two are off.
 * ``changed_X``: an application's runs cost three times as much from the middle on, prompts and
   outputs alike longer, all shelves played together, K2 from nothing: mean JCT of the changed runs
   by that with exact costs, mean over the applications; ``*_all``: of all runs; ``*_others``: of
@@ -66,6 +69,7 @@ from shelves import (
     make_shelves,
     scenario_of,
 )
+from templates import template_figures
 
 from justitia.core.learning import Learner, LearningRules
 from justitia.predictor.recordings import NUM_SHELVES, read_recordings
@@ -186,7 +190,7 @@ def error_figures(shelves):
 def cold_start_figures(shelves, seed):
     """What a new application costs, itself and the others."""
     rows = [row for shelf in shelves for row in cold_rows(shelf, Ways(shelf, ENGINE).taught, seed)]
-    return cold_figures(rows)
+    return cold_figures(rows) | template_figures(shelves)
 
 
 def changed_figures(shelves, seed):

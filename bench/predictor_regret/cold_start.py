@@ -7,6 +7,7 @@ import statistics
 from dataclasses import replace
 
 from shelves import Given, cost_of, scenario_of, trained
+from templates import FEW, new_model, old_model, text_of
 
 from justitia.core.estimates import Estimate, Ladder, Source, clamp_cost_kvtt
 from justitia.core.learning import Learner, LearningRules
@@ -117,13 +118,17 @@ def patient(known, others):
 OTHERS = {"patient": patient, "shrunk_1": shrunk(1), "shrunk_5": shrunk(5)}
 
 
+#: The model from before a new prompt template goes on; so do its lessons.
+OLD_TEMPLATE = "old_template"
+
+
 def by_model(known):
     model = trained(known)[known[0].application]
-    return lambda run: model.predict(run.text or run.prompt).cost_kvtt
+    return lambda run: model.predict(text_of(run)).cost_kvtt
 
 
 def states(known_runs, others):
-    """Yield (ladder's name, ended runs, estimate of a run) for a new application."""
+    """Yield (ladder's name, ended runs, estimate of a run) for a new or reworded application."""
     yield "default", 0, by_default([], [])
     for number in KNOWN:
         known = known_runs[:number]
@@ -133,6 +138,8 @@ def states(known_runs, others):
         if 0 < number < MODEL_FROM:
             for name, make in OTHERS.items():
                 yield name, number, make(known, others)
+    yield OLD_TEMPLATE, 0, old_model(known_runs)
+    yield "new_template", FEW, new_model(known_runs[:FEW])
 
 
 def mean_jct_s(played, chosen):
@@ -172,7 +179,8 @@ def cold_rows(shelf, taught, seed):
                 settings, learner = None, None
                 if is_k2:
                     settings, learner = LEARNING, copy.deepcopy(taught)
-                    learner.forget(application)
+                    if name != OLD_TEMPLATE:
+                        learner.forget(application)
                     if number:
                         seen = scenario_of(known_runs[:number], seed)
                         play(seen, "justitia", LEARNING, learner=learner, estimator=estimator)

@@ -149,6 +149,33 @@ def test_another_llm_changes_all_applications_by_factors_of_their_own(cold_start
     assert sorted(factors.values()) == [0.5, 1.0, 2.0]
 
 
+def test_a_new_template_quotes_the_whole_request_and_both_models_are_asked_about_that(
+    load, monkeypatch
+):
+    templates = load("templates")
+    text = "Sum up:\n\n* one\n* two"
+    assert [line[2:] for line in templates.reworded(text).splitlines() if line[:1] == ">"] == (
+        text.splitlines()
+    )
+    learned, asked = [], []
+
+    def trained(runs):
+        learned.append({run.prompt for run in runs})
+        return {"a": SimpleNamespace(predict=predict)}
+
+    def predict(prompt):
+        asked.append(prompt)
+        return SimpleNamespace(cost_kvtt=1.0)
+
+    monkeypatch.setattr(templates, "trained", trained)
+    known = [recorded(seed) for seed in range(3)]
+    old, new = {run.prompt for run in known}, {templates.reworded(run.prompt) for run in known}
+    for make in (templates.old_model, templates.new_model):
+        assert make(known)(recorded(7)) == 1.0
+    assert learned == [old, new]
+    assert asked == 2 * [templates.reworded("text 7")]
+
+
 def plan_cost(plan):
     return run_cost_kvtt(
         inference_cost_kvtt(each.prompt_tokens, 0, each.output_tokens, step_budget_tokens=2048)
