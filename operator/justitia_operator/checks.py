@@ -260,7 +260,9 @@ def _is_collecting(inputs: Inputs, _: Type) -> Verdict:
     samples = 0 if inputs.figures is None else inputs.figures.samples
     wanted = 0 if spec is None else spec.training.min_samples
     return Verdict(
-        FALSE, Reason.COLLECTING_SAMPLES, f"{samples} of {wanted} finished runs are recorded"
+        FALSE,
+        Reason.COLLECTING_SAMPLES,
+        f"{samples} of {wanted} finished runs with a prompt are recorded",
     )
 
 

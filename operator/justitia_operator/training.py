@@ -229,12 +229,22 @@ def _has_begun_since(facts: TrainingFacts, moment: datetime) -> bool:
 
 
 def is_without_effect(last: JobRecord | None, model: ModelFacts | None) -> bool:
-    """Whether the last Job began after the active model was published, and so did not make it."""
+    """Whether the last Job came after the active model was published, and so did not make it.
+
+    What the Job has seen and the model are dated by the service's clock: a model that is older than
+    a run that the Job could learn from is not the Job's. Where the service knew of no run when the
+    Job was made, the API server's time of its begin has to do.
+    """
     if last is None:
         return False
-    begun = parse_time(last.started_at)
     published = None if model is None else parse_time(model.published_at)
-    return begun is None or published is None or begun >= published
+    if published is None:
+        return True
+    seen = parse_time(last.newest_sample_at)
+    if seen is not None:
+        return seen.replace(microsecond=0) > published  # which is in whole seconds
+    begun = parse_time(last.started_at)
+    return begun is None or begun >= published
 
 
 def _may_follow(facts: TrainingFacts, figures: Figures) -> bool:

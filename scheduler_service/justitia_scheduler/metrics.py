@@ -187,7 +187,13 @@ class Metrics:
             "dropped_items", "Items of engines' messages that were dropped as invalid", "kind"
         )
         self.samples_dropped = self._pool_counter(
-            "samples_without_prompt", "Finished runs whose prompt could not be kept for training"
+            "samples_without_prompt",
+            "Runs whose prompt was not kept for training, since those of open runs, or of runs that"
+            " wait for a disk that refuses, took too many bytes",
+        )
+        self.samples_lost = self._pool_counter(
+            "samples_lost",
+            "Finished runs that were not recorded, since too many waited for a disk that refuses",
         )
         self.tag_latency = Histogram(
             "justitia_tag_latency_seconds",

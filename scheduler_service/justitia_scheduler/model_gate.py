@@ -82,21 +82,16 @@ def against_the_mean(pairs: Iterable[tuple[float, float]]) -> Comparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Incumbent:
-    """The active model."""
-
-    version: str
-    samples: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GateFacts:
-    """All that the decision needs; ``samples``: what the model was trained from."""
+    """All that the decision needs.
+
+    ``samples``: what the model was trained from; ``active_samples``: what the active one was, None
+    where there is none.
+    """
 
     activation: Activation
-    version: str
     samples: int
-    active: Incumbent | None = None
+    active_samples: int | None = None
     held_out_mean: Comparison = field(default_factory=Comparison)
     held_out_active: Comparison = field(default_factory=Comparison)
     recent_mean: Comparison = field(default_factory=Comparison)
@@ -129,12 +124,6 @@ def _wanted(facts: GateFacts) -> Verdict | None:
     return None
 
 
-def _same(facts: GateFacts) -> Verdict | None:
-    if facts.active is None or facts.active.version != facts.version:
-        return None
-    return Verdict(is_active=True, reason="it is the active model already")
-
-
 def _loses_to_the_mean(facts: GateFacts) -> Verdict | None:
     return _lost_to(
         "the mean of finished runs",
@@ -162,13 +151,13 @@ def _lost_to(rival: str, *comparisons: tuple[Comparison, str]) -> Verdict | None
 
 def _knows_less(facts: GateFacts) -> Verdict | None:
     """Two trainings at the same time: where no run tells their models apart, more samples win."""
-    active = facts.active
-    if active is None or facts.held_out_active.is_telling or facts.samples >= active.samples:
+    rival = facts.active_samples
+    if rival is None or facts.held_out_active.is_telling or facts.samples >= rival:
         return None
     return Verdict(
         is_active=False,
-        reason=f"trained from {facts.samples} runs, the active model from {active.samples}, and no"
-        " runs that are new to both tell them apart",
+        reason=f"trained from {facts.samples} runs, the active model from {rival}, and no runs that"
+        " are new to both tell them apart",
     )
 
 
@@ -185,7 +174,6 @@ def _not_worse(facts: GateFacts) -> Verdict:
 
 _Rule = Callable[[GateFacts], Verdict | None]
 _RULES: Final[tuple[_Rule, ...]] = (
-    _same,
     _wanted,
     _loses_to_the_mean,
     _loses_to_the_active,

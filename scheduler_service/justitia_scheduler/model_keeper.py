@@ -14,6 +14,7 @@ import structlog
 from justitia.core.errors import InvalidValueError
 from justitia.predictor import artefact as artefacts
 from justitia.predictor.model import TrainedModel
+from justitia_scheduler.applications import Application
 from justitia_scheduler.clocks import Clocks
 from justitia_scheduler.journal import Journal
 from justitia_scheduler.limits import MAX_MODELS_PER_APPLICATION
@@ -22,7 +23,6 @@ from justitia_scheduler.model_evidence import Evidence, HeldOut
 from justitia_scheduler.model_gate import (
     Activation,
     GateFacts,
-    Incumbent,
     Verdict,
     against_the_mean,
     decide,
@@ -135,16 +135,16 @@ class ModelKeeper:
     async def deactivate(
         self, parts: "PoolParts", application: str, *, caller: str = ""
     ) -> ModelRow | None:
-        """Leave an application without an active model; returns the one that was active."""
+        """Leave an application without an active model; returns the one that was active.
+
+        Raises:
+            CallError: the application was deleted meanwhile, or the store refuses.
+        """
         async with self._lock:
-            active = await self._active(parts, application)
+            active = await self._active(parts, application, has_artefacts=True)
+            _require_declared(parts, application)
             if active is not None:
-                (row,) = [
-                    row
-                    for row in await self._rows(parts, application, has_artefacts=True)
-                    if row.is_active
-                ]
-                await self._write(replace(row, is_active=False, reason="deactivated by a call"))
+                await self._write(replace(active, is_active=False, reason="deactivated by a call"))
             self._take_out_of_force(parts, application)
         if active is not None:
             self._note(replace(active, is_active=False), "model deactivated", caller, active)
@@ -194,10 +194,12 @@ class ModelKeeper:
     ) -> list[ModelRow]:
         return await self.stored(parts.pool.name, application, has_artefacts=has_artefacts)
 
-    async def _active(self, parts: "PoolParts", application: str) -> ModelRow | None:
+    async def _active(
+        self, parts: "PoolParts", application: str, *, has_artefacts: bool = False
+    ) -> ModelRow | None:
         if application not in parts.predictor.models:
             return None
-        rows = await self._rows(parts, application)
+        rows = await self._rows(parts, application, has_artefacts=has_artefacts)
         return next((row for row in rows if row.is_active), None)
 
     async def _activated_at_s(self, parts: "PoolParts", model: TrainedModel) -> float | None:
@@ -240,13 +242,11 @@ class ModelKeeper:
         if publication.activation is Activation.UNLESS_WORSE:
             await self._collect(parts, publication.application, evidence)
         pairs = [(item.predicted_kvtt, item.cost_kvtt) for item in publication.held_out]
-        incumbent = Incumbent(version=active.version, samples=active.samples) if active else None
         return decide(
             GateFacts(
                 activation=publication.activation,
-                version=model.version,
                 samples=model.metrics.num_samples,
-                active=incumbent,
+                active_samples=active.samples if active else None,
                 held_out_mean=against_the_mean(pairs),
                 held_out_active=evidence.held_out_active,
                 recent_mean=evidence.recent_mean,
@@ -306,9 +306,17 @@ def _require_wanted(parts: "PoolParts", model: TrainedModel) -> None:
     Raises:
         CallError: its application is gone, or lets out no prompts of the kind that it is made of.
     """
-    declared = parts.pool.applications.get(model.application)
-    if declared is None:
-        raise CallError(
-            Outcome.NOT_FOUND, f"application: {model.application!r} was deleted meanwhile"
-        )
+    declared = _require_declared(parts, model.application)
     require_model_allowed(declared, model.featuriser.vocabulary)
+
+
+def _require_declared(parts: "PoolParts", name: str) -> Application:
+    """Look up an application right before its models change.
+
+    Raises:
+        CallError: it is gone.
+    """
+    declared = parts.pool.applications.get(name)
+    if declared is None:
+        raise CallError(Outcome.NOT_FOUND, f"application: {name!r} was deleted meanwhile")
+    return declared

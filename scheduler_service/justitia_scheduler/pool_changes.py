@@ -9,11 +9,17 @@ from justitia_scheduler.store import SampleRow, Transaction
 
 #: Samples that wait for a disk that refuses; beyond it the newest are not recorded.
 MAX_WAITING_SAMPLES: Final = 1000
+#: Bytes that their prompts may take; beyond it the newest are recorded without.
+MAX_WAITING_PROMPT_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TakenChanges:
-    """What one transaction is to hold; see ``PoolChanges``."""
+    """What one transaction is to hold; see ``PoolChanges``.
+
+    ``num_blanked``, ``num_lost``: runs since the last one that are recorded without their prompt,
+    or not at all, since too much waits.
+    """
 
     runs: list[str]
     ended: list[str]
@@ -22,6 +28,8 @@ class TakenChanges:
     flows: list[Flow]
     is_ladder_dirty: bool
     lessons: list[str]
+    num_blanked: int
+    num_lost: int
 
 
 @dataclass(slots=True)
@@ -32,7 +40,7 @@ class PoolChanges:
     so each transaction takes all of them. ``progressed``: runs of which only the account moved, or
     that a new weight reached; they are many and nobody waits, so a transaction takes a page.
     ``samples``, ``forgotten`` and ``blanked`` are nowhere else, so they stay until a commit has
-    worked.
+    worked; of samples as many, and with as long prompts, as their limits allow.
     """
 
     decided: dict[str, None] = field(default_factory=dict)
@@ -50,6 +58,9 @@ class PoolChanges:
     _copied_from: dict[int, SampleRow] = field(default_factory=dict)
     #: Applications whose runs taught something inside runs (rule K2), or that are gone.
     lessons: dict[str, None] = field(default_factory=dict)
+    _waiting_prompt_bytes: int = 0
+    _num_blanked: int = 0
+    _num_lost: int = 0
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -94,9 +105,16 @@ class PoolChanges:
                 self._copied_from[id(copy)] = row
 
     def sample(self, row: SampleRow) -> None:
-        """A finished run is to be recorded."""
-        if len(self.samples) < MAX_WAITING_SAMPLES:
-            self.samples.append(row)
+        """A finished run is to be recorded, as far as the limits of what waits allow."""
+        if len(self.samples) >= MAX_WAITING_SAMPLES:
+            self._num_lost += 1
+            return
+        size = _prompt_bytes(row)
+        if self._waiting_prompt_bytes + size > MAX_WAITING_PROMPT_BYTES:
+            row, size = replace(row, prompt_text=""), 0
+            self._num_blanked += 1
+        self._waiting_prompt_bytes += size
+        self.samples.append(row)
 
     # -- what the journal takes --------------------------------------------------------------------
 
@@ -115,7 +133,10 @@ class PoolChanges:
             flows=self.flows,
             is_ladder_dirty=self.is_ladder_dirty,
             lessons=list(self.lessons),
+            num_blanked=self._num_blanked,
+            num_lost=self._num_lost,
         )
+        self._num_blanked = self._num_lost = 0
         for emptied in (
             self.decided,
             self.ended_runs,
@@ -142,6 +163,15 @@ class PoolChanges:
         self.samples = samples
         left = {id(row) for row in samples}
         self._copied_from = {key: row for key, row in self._copied_from.items() if key in left}
+        self._waiting_prompt_bytes = sum(_prompt_bytes(self._original(row)) for row in samples)
 
     def _ids(self, row: SampleRow) -> set[int]:
-        return {id(row), id(self._copied_from.get(id(row), row))}
+        return {id(row), id(self._original(row))}
+
+    def _original(self, row: SampleRow) -> SampleRow:
+        """Return the row that a commit may have under way: its prompt takes memory until then."""
+        return self._copied_from.get(id(row), row)
+
+
+def _prompt_bytes(row: SampleRow) -> int:
+    return len(row.prompt_text.encode())

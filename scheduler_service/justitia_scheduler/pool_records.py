@@ -68,6 +68,8 @@ class PoolRecords:
             flows=[],
             is_ladder_dirty=True,
             lessons=pool.learning.applications(),
+            num_blanked=taken.num_blanked,
+            num_lost=taken.num_lost,
         )
         await self._put(everything, into)
         self._put_pool(into)
@@ -87,6 +89,7 @@ class PoolRecords:
         this, so that no run starts behind it.
         """
         pool = self._pool
+        self._count_unrecorded(taken)
         into.samples.extend(pool.changes.samples)
         into.blanked.extend((pool.name, name) for name in pool.changes.blanked)
         into.forgotten.extend((pool.name, name) for name in pool.changes.forgotten)
@@ -102,6 +105,11 @@ class PoolRecords:
         await _in_slices(self._put_lessons, taken.lessons, into)
         await _in_slices(self._put_ended, taken.ended, into)
         await _in_slices(self._put_run, taken.runs, into)
+
+    def _count_unrecorded(self, taken: TakenChanges) -> None:
+        pool, metrics = self._pool.name, self._pool.metrics
+        metrics.count(metrics.samples_dropped, pool, by=taken.num_blanked)
+        metrics.count(metrics.samples_lost, pool, by=taken.num_lost)
 
     def _key(self, kind: str, *names: str) -> Key:
         return (kind, self._pool.name, *names)

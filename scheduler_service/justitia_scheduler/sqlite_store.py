@@ -47,6 +47,8 @@ class SqliteStore:
         self._lock: IO[str] | None = None
         self._connection: sqlite3.Connection | None = None
         self._num_unpruned = self._num_unpruned_chars = 0
+        #: The first commit prunes: nobody counted what the processes before left.
+        self._is_prune_due = True
 
     def load(self) -> Loaded:
         """Open, check and read everything.
@@ -104,24 +106,29 @@ class SqliteStore:
     def newest_samples(
         self, pool: str, application: str, *, before: int, limit: int
     ) -> list[tuple[int, SampleRow]]:
-        """Read a page of an application's samples, newest first."""
+        """Read a page of an application's samples that have a prompt, newest first."""
         rows = self._connected().execute(
-            f"SELECT id, {SAMPLE_COLUMNS} FROM samples WHERE pool = ? AND application = ?"  # noqa: S608
-            " AND id < ? ORDER BY id DESC LIMIT ?",
+            f"SELECT id, {SAMPLE_COLUMNS} FROM samples INDEXED BY samples_by_application"  # noqa: S608
+            " WHERE pool = ? AND application = ? AND id < ? AND prompt_text <> ''"
+            " ORDER BY id DESC LIMIT ?",
             (pool, application, before, limit),
         )
         return [(row[0], sample_row(row[1:])) for row in rows]
 
     def sample_counts(self, pool: str, application: str = "") -> dict[str, SampleCounts]:
-        """Count samples by application; reads indices alone, tens of ms with ``MAX_SAMPLES``."""
+        """Count samples that have a prompt, by application.
+
+        Reads indices alone, tens of ms with ``MAX_SAMPLES``.
+        """
         ours, names = _of(pool, application, "s.")
         rows = self._connected().execute(
             "SELECT s.application, count(*), max(s.finished_at_s),"  # noqa: S608
             " coalesce(sum(s.finished_at_s > coalesce(v.activated_at_s, m.published_at_s, 0)), 0)"
-            " FROM samples s INDEXED BY samples_by_time LEFT JOIN models m"
+            " FROM samples s INDEXED BY samples_with_prompt LEFT JOIN models m"
             " ON m.pool = s.pool AND m.application = s.application AND m.is_active"
             " LEFT JOIN verdicts v ON v.pool = m.pool AND v.application = m.application"
-            f" AND v.version = m.version WHERE {ours} GROUP BY s.application",
+            f" AND v.version = m.version WHERE {ours} AND s.prompt_text <> ''"
+            " GROUP BY s.application",
             names,
         )
         return {
@@ -139,7 +146,8 @@ class SqliteStore:
         if not num_samples:
             return None
         row = self._connected().execute(
-            "SELECT finished_at_s FROM samples WHERE pool = ? AND application = ?"
+            "SELECT finished_at_s FROM samples INDEXED BY samples_with_prompt"
+            " WHERE pool = ? AND application = ? AND prompt_text <> ''"
             " ORDER BY finished_at_s DESC LIMIT 1 OFFSET ?",
             (pool, application, (num_samples - 1) // 3),
         )
@@ -247,9 +255,12 @@ class SqliteStore:
         )
         self._num_unpruned += len(samples)
         self._num_unpruned_chars += sum(len(sample.prompt_text) for sample in samples)
-        is_due = self._num_unpruned_chars >= _PRUNE_EVERY_CHARS
-        if not is_due and self._num_unpruned < _PRUNE_EVERY_SAMPLES:
+        self._is_prune_due |= self._num_unpruned >= _PRUNE_EVERY_SAMPLES
+        self._is_prune_due |= self._num_unpruned_chars >= _PRUNE_EVERY_CHARS
+        if not self._is_prune_due:
             return 0
+        # Also where it fails: on a full disk the next commit may work without.
+        self._is_prune_due = False
         self._num_unpruned = self._num_unpruned_chars = 0
         return _prune(connection)
 

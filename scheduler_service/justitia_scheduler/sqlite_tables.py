@@ -18,6 +18,8 @@ CREATE TABLE IF NOT EXISTS samples (
 CREATE INDEX IF NOT EXISTS samples_by_pool ON samples (pool);
 CREATE INDEX IF NOT EXISTS samples_by_application ON samples (pool, application, id);
 CREATE INDEX IF NOT EXISTS samples_by_time ON samples (pool, application, finished_at_s);
+CREATE INDEX IF NOT EXISTS samples_with_prompt ON samples (pool, application, finished_at_s)
+    WHERE prompt_text <> '';
 CREATE TABLE IF NOT EXISTS models (
     pool TEXT NOT NULL, application TEXT NOT NULL, version TEXT NOT NULL,
     published_at_s REAL NOT NULL, samples INTEGER NOT NULL, relative_error REAL NOT NULL,

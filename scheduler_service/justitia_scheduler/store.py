@@ -23,7 +23,11 @@ class WriteError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRow:
-    """One finished run to learn from; ``finished_at_s`` is wall-clock time."""
+    """One finished run; ``finished_at_s`` is wall-clock time.
+
+    ``prompt_text``: text, or words hashed, as the application's privacy was; empty where there is
+    none: the run's cost teaches the mean, and no model.
+    """
 
     pool: str
     application: str
@@ -56,7 +60,9 @@ class ModelRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleCounts:
-    """Samples of an application; ``since_model``: finished since its active model was activated.
+    """Samples of an application that have a prompt: those that a model can be trained from.
+
+    ``since_model``: finished since its active model was activated.
 
     ``newest_s``: when the newest of all finished; ``third_from_s``: when the first of the newest
     third of ``since_model`` did; None: there are none.
@@ -115,10 +121,10 @@ class Store(Protocol):
     def newest_samples(
         self, pool: str, application: str, *, before: int, limit: int
     ) -> list[tuple[int, SampleRow]]:
-        """Read up to ``limit`` samples of an application, newest first."""
+        """Read up to ``limit`` samples of an application that have a prompt, newest first."""
 
     def sample_counts(self, pool: str, application: str = "") -> dict[str, SampleCounts]:
-        """Count the samples of each application of a pool, or of one, that has any."""
+        """Count samples with a prompt, of each application of a pool, or of one, that has any."""
 
     def drop_samples(self, *, before_s: float) -> int:
         """Delete samples of runs that finished before a moment; returns how many."""

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from justitia.resources.profile_status import JobTrigger
 from justitia_operator.gather import read_application, read_profile
 from justitia_operator.manifests import TrainerOptions, build_job
 from justitia_operator.training import Due
+from justitia_scheduler.sqlite_store import SqliteStore
+from justitia_scheduler.store import SampleRow, Transaction
 
 CRD = Path(__file__).parents[2] / "crds" / "predictorprofiles.yaml"
 PROFILE = """
@@ -222,6 +226,60 @@ def test_kubectl_trains_by_a_profile_too(in_process, monkeypatch):
 def test_recordings_without_the_application_are_named(justitia, recordings):
     status, _, error = justitia("train", "--recordings", recordings, "-a", "four")
     assert (status, error) == (1, f"error: {recordings}: there is no run of application four\n")
+
+
+# -- without prompts -------------------------------------------------------------------------------
+
+
+def test_runs_without_a_prompt_are_left_out_and_named(justitia, recordings, tmp_path):
+    lines = recordings.read_text().splitlines()
+    untold = [json.dumps(json.loads(line) | {"prompt": ""}) for line in lines[:10]]
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text("\n".join([*untold, *lines]))
+    common = ("train", "-a", "one", "-o")
+    assert justitia(*common, tmp_path / "plain", "--recordings", recordings)[2] == ""
+    status, shown, warned = justitia(*common, tmp_path / "mixed", "--recordings", mixed)
+    assert status == 0
+    assert "trained one (1 of 1)" in shown
+    assert warned == "warning: one: of 40 samples 10 are left out: without a prompt\n"
+    models = [artefact.load(tmp_path / name / "one.safetensors") for name in ("plain", "mixed")]
+    assert models[0].metrics == replace(models[1].metrics, num_dropped=0)
+    for name, array in models[0].arrays().items():
+        assert array.tobytes() == models[1].arrays()[name].tobytes()
+
+
+async def test_recorded_runs_without_a_prompt_train_nothing(justitia, monkeypatch, tmp_path):
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    rows = [
+        SampleRow(
+            pool="default",
+            application="one",
+            run_id=f"r{number}",
+            prompt_text="",
+            cost_kvtt=1000 + number,
+            num_inferences=1,
+            finished_at_s=time.time(),
+        )
+        for number in range(30)
+    ]
+    store.commit(Transaction(samples=rows))
+    store.close()
+    logs = tmp_path / "log"
+    async with SchedulerService(log_path=logs, journal_path=tmp_path / "journal.db") as service:
+        monkeypatch.setenv("JUSTITIA_SCHEDULER_ADDRESS", service.address)
+        with connect(service.address) as client:
+            client.apply_application(admin_pb2.Application(name="one"))
+            status, _, error = justitia("train", "--publish")
+            assert not client.list_models()
+            (declared,) = client.list_applications()
+    assert status == 1
+    assert (declared.status.samples, declared.status.samples_since_model) == (0, 0)
+    assert error == (
+        "warning: one: of 30 samples 30 are left out: without a prompt\n"
+        "error: nothing to publish: one: application 'one' has 0 usable samples of 30 (30 without"
+        " a prompt, 0 with an unusable cost), at least 20 are needed\n"
+    )
 
 
 # -- interrupted -----------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def recorded(tmp_path):
             "prompt": f"count to {number} " * number,
             "inferences": [{"prompt_tokens": number, "cached_tokens": 0, "output_tokens": 5}],
         }
-        for number in range(30)
+        for number in range(1, 31)
     ]
     (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, runs)))
     return tmp_path

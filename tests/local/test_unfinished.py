@@ -1,6 +1,7 @@
 """Notes of an unfinished training: used for equal inputs alone, and harmless whatever they hold."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -112,6 +113,32 @@ def test_evidence_that_is_none_is_not_taken_over(folder):
     for held_out in (3, [[]], [{"run_id": "r"}], [{"run_id": "r", "cost_kvtt": "much"}], None):
         (folder / FILE_NAME).write_text(json.dumps(written | {"held_out": held_out}))
         assert Unfinished(folder, SAMPLES, SETTINGS).recall("chat") is None
+
+
+@pytest.mark.parametrize("field", ["cost_kvtt", "predicted_kvtt"])
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, 0, -1, 1e-9, 1e30, 10**25, 10**400, "nan"]
+)
+def test_evidence_that_the_service_refuses_costs_a_training_and_nothing_else(folder, field, value):
+    Unfinished(folder, SAMPLES, SETTINGS).save(trained())
+    assert set_held_out(folder, {field: 7}).recall("chat") is not None
+    assert set_held_out(folder, {field: value}).recall("chat") is None
+
+
+@pytest.mark.parametrize("changes", [({"run_id": "\ud800"},), ({"run_id": "r9"},), ({}, {})])
+def test_evidence_on_other_runs_than_those_given_is_not_taken_over(folder, changes):
+    Unfinished(folder, SAMPLES, SETTINGS).save(trained())
+    assert set_held_out(folder, {}).recall("chat") is not None
+    assert set_held_out(folder, *changes).recall("chat") is None
+
+
+def set_held_out(folder, *changes):
+    """Judge a run for each change in the folder's note."""
+    note = json.loads((folder / FILE_NAME).read_text())
+    (run, *_) = note["held_out"]
+    line = json.dumps(note | {"held_out": [run | each for each in changes]})
+    (folder / FILE_NAME).write_text(line)
+    return Unfinished(folder, SAMPLES, SETTINGS)
 
 
 def test_notes_name_no_prompt(folder):

@@ -8,7 +8,13 @@ import pytest
 from justitia.resources.profile_status import JobOutcome, JobTrigger
 from justitia_operator.facts import REQUEST_ANNOTATION, Figures, JobRecord, ModelFacts
 from justitia_operator.gather import read_application, read_profile
-from justitia_operator.training import TrainingFacts, build_digest, decide_training, previous_slot
+from justitia_operator.training import (
+    TrainingFacts,
+    build_digest,
+    decide_training,
+    is_without_effect,
+    previous_slot,
+)
 
 NOW = datetime(2026, 11, 30, 12, 0, 30, tzinfo=UTC)
 MODEL = ModelFacts(
@@ -289,6 +295,46 @@ def test_fk8_triggers_do_not_take_turns_after_a_failure(facts):
     assert decide_training(facts(new=60, last=ended(by_error), **base)) is None
     due = decide_training(facts(new=60, third=GROWN, last=ended(by_error), **base))
     assert due.trigger is JobTrigger.NEW_SAMPLES
+
+
+# -- whose model is active -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api_hours", [-5, 0, 5], ids="API server {:+} h".format)
+@pytest.mark.parametrize(
+    ("seen", "is_in_vain"),
+    [
+        pytest.param("2026-11-30T08:59:00Z", False, id="made it"),
+        pytest.param("2026-11-30T09:00:00.500000Z", False, id="in the second of its last sample"),
+        pytest.param("2026-11-30T09:00:01Z", True, id="came later"),
+    ],
+)
+def test_whether_a_job_made_the_active_model_is_told_by_one_clock(
+    facts, api_hours, seen, is_in_vain
+):
+    """The service's, which dates samples and models; the API server's dates the Job."""
+    begun = datetime.fromisoformat(seen) + timedelta(hours=api_hours)
+    first = decide_training(facts(samples=500, newest=seen))
+    last = ended(first, JobOutcome.SUCCEEDED, started_at=begun.isoformat())
+    assert is_without_effect(last, MODEL) == is_in_vain
+    again = facts(samples=900, new=50, third=seen, model=MODEL, training=WHEN, last=last)
+    assert (decide_training(again) is None) == is_in_vain
+
+
+@pytest.mark.parametrize(
+    ("started_at", "is_in_vain"),
+    [("2026-11-30T08:59:00Z", False), ("2026-11-30T09:00:00Z", True), ("", True)],
+)
+def test_where_no_sample_was_known_the_begin_of_the_job_tells(facts, started_at, is_in_vain):
+    volume = facts(source={"configMap": {"name": "runs"}})
+    last = ended(decide_training(volume), JobOutcome.SUCCEEDED, started_at=started_at)
+    assert is_without_effect(last, MODEL) == is_in_vain
+
+
+def test_without_an_active_model_every_attempt_was_in_vain(facts):
+    due = decide_training(facts(samples=500, newest="2026-11-30T08:59:00Z"))
+    assert is_without_effect(ended(due, JobOutcome.SUCCEEDED), None)
+    assert not is_without_effect(None, MODEL)
 
 
 # -- another spec ----------------------------------------------------------------------------------

@@ -100,6 +100,45 @@ def test_a_bad_line_is_named_by_its_number_and_the_others_are_read(write_lines, 
     assert named in recorded.bad_lines[0].reason
 
 
+SECRET = "xylophonist"
+LEAKS = [
+    run(prompt=[SECRET]),
+    run(prompt={SECRET: 1}),
+    run(model=[SECRET]),
+    run(task_seed=SECRET),
+    run(application=[SECRET]),
+    run(application=SECRET * 100),
+    run(inferences=SECRET),
+    run(inferences=[SECRET]),
+    run(inferences=[{"stage": [SECRET]}]),
+    *(
+        run(inferences=[dict.fromkeys(names, 1) | {names[place]: SECRET}])
+        for names in [("prompt_tokens", "cached_tokens", "output_tokens")]
+        for place in range(3)
+    ),
+    [SECRET],
+    SECRET,
+    {SECRET: SECRET},
+    b'{"prompt": "' + SECRET.encode(),
+    b'{"prompt": "' + SECRET.encode() + b'\\x"}',
+    b'{"prompt": "' + SECRET.encode() + b'\x01"}',
+    SECRET.encode(),
+    b'{"prompt": 1 "' + SECRET.encode() + b'"}',
+]
+
+
+@pytest.mark.parametrize("line", LEAKS)
+def test_what_is_wrong_with_a_line_is_said_without_a_word_of_it(write_lines, line):
+    (bad,) = read_recordings(write_lines(line)).bad_lines
+    assert bad.reason
+    assert "xylo" not in bad.reason
+
+
+def test_of_a_line_that_is_no_text_not_even_a_byte_is_quoted(write_lines):
+    (bad,) = read_recordings(write_lines(b'{"prompt": "\xe9t\xe9"}')).bad_lines
+    assert bad.reason == "no text in utf-8: invalid continuation byte at byte 12"
+
+
 def test_a_torn_gzip_file_gives_what_can_be_read_and_says_where_it_ends(write_lines):
     path = write_lines(*(run(prompt=f"text {index} " * 50) for index in range(2000)))
     content = path.read_bytes()

@@ -171,7 +171,7 @@ def test_the_split_depends_on_the_seed_but_not_on_the_order(make_samples, fast_s
         pytest.param(["a template"] * 20, id="one template"),
         pytest.param([f"template {i % 2}" for i in range(20)], id="two prompts"),
         pytest.param([f"template {i % 3}" for i in range(20)], id="three prompts"),
-        pytest.param([""] * 19 + ["a"], id="empty and one letter"),
+        pytest.param([" "] * 19 + ["a"], id="blank and one letter"),
         pytest.param([str(7**i) for i in range(20)], id="digits"),
         pytest.param([f"if x[{i}] == '{{}}':\n\treturn {i}" for i in range(20)], id="code"),
         pytest.param(["漢" * i for i in range(20)], id="cjk"),
@@ -206,7 +206,7 @@ def test_any_samples_train_or_are_declined(fast_settings, rows):
     try:
         model = train(samples_of(*zip(*rows, strict=True)) if rows else [], settings=fast_settings)
     except TrainingDeclined:
-        usable = [cost for _, cost in rows if 1e-3 <= cost <= 1e18]
+        usable = [cost for prompt, cost in rows if prompt and 1e-3 <= cost <= 1e18]
         assert len(usable) < fast_settings.min_samples
         return
     prediction = model.predict("anything")
@@ -241,6 +241,32 @@ def test_unusable_costs_are_dropped_and_counted(make_samples, fast_settings):
     )
 
 
+def test_samples_without_a_prompt_are_left_out_and_counted(make_samples, fast_settings):
+    good = make_samples(30)
+    blanks = [replace(good[0], prompt="", cost_kvtt=cost) for cost in (1, 10**6, 10**12)]
+    model = train([*blanks, *good, *blanks], settings=fast_settings)
+    assert (model.metrics.num_samples, model.metrics.num_dropped) == (30, 6)
+    assert_same_model(
+        replace(model, metrics=replace(model.metrics, num_dropped=0)),
+        train(good, settings=fast_settings),
+    )
+
+
+def test_samples_without_a_prompt_push_out_none_that_have_one(make_samples, fast_settings):
+    good = make_samples(12)
+    blanks = [replace(good[0], prompt="")] * 12
+    model = train([*good, *blanks], settings=replace(fast_settings, max_samples=12))
+    assert model.metrics.num_samples == 12
+
+
+def test_samples_without_a_prompt_alone_are_declined_with_their_number(make_samples, fast_settings):
+    blanks = [replace(sample, prompt="") for sample in make_samples(40)]
+    with pytest.raises(
+        TrainingDeclined, match=r"0 usable samples of 40 \(40 without a prompt, 0 with an unusable"
+    ):
+        train(blanks, settings=fast_settings)
+
+
 def test_the_last_samples_are_used_when_there_are_too_many(make_samples, fast_settings):
     samples = make_samples(30)
     model = train(samples, settings=replace(fast_settings, max_samples=12))
@@ -260,9 +286,11 @@ def test_predictions_stay_within_the_widened_range_of_the_samples(fast_settings)
 
 
 def test_too_few_samples_are_declined_with_the_numbers(make_samples, fast_settings):
-    samples = [*make_samples(3), replace(make_samples(1)[0], cost_kvtt=0)]
+    first, *_ = good = make_samples(3)
+    samples = [*good, replace(first, cost_kvtt=0), replace(first, prompt="", cost_kvtt=0)]
     with pytest.raises(
-        TrainingDeclined, match=r"3 usable samples.*1 dropped.*at least 4"
+        TrainingDeclined,
+        match=r"3 usable samples of 5 \(1 without a prompt, 1 with an unusable cost\), at least 4",
     ) as caught:
         train(samples, settings=fast_settings)
     assert caught.value.reason is DeclineReason.TOO_FEW_SAMPLES

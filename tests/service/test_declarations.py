@@ -1,6 +1,7 @@
 """Who declared an application, what it can learn from, and how its objective stands."""
 
 import time
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -116,6 +117,22 @@ async def test_without_a_model_every_sample_is_new(bench):
     bench.pool.changes.samples.extend(sample(n) for n in range(3))
     await bench.service.journal.committed()
     assert (await listed(bench))["default", "chat"].status.samples_since_model == 3
+
+
+async def test_samples_without_a_prompt_make_nothing_due(bench):
+    await bench.declare("chat")
+    untold = [replace(sample(n, finished_at_s=2000.0 + n), prompt_text="") for n in range(30)]
+    bench.pool.changes.samples.extend(untold)
+    await bench.service.journal.committed()
+    status = (await listed(bench))["default", "chat"].status
+    assert (status.samples, status.samples_since_model) == (0, 0)
+    assert not status.HasField("newest_sample_at")
+    assert not status.HasField("newest_third_from")
+    bench.pool.changes.samples.append(sample(1))
+    await bench.service.journal.committed()
+    status = (await listed(bench))["default", "chat"].status
+    assert (status.samples, status.samples_since_model) == (1, 1)
+    assert status.newest_sample_at.seconds == status.newest_third_from.seconds == 1000
 
 
 async def test_samples_have_grown_by_half_when_their_newest_third_is_later_than_all_were(bench):

@@ -340,6 +340,32 @@ async def test_an_application_deleted_while_its_model_is_activated_gets_none(ben
     assert (predicting(bench), list(await listed(bench))) == (None, [])
 
 
+@pytest.mark.parametrize("moment", ["before its models are read", "after"])
+async def test_an_application_deleted_while_its_model_is_taken_back_is_not_found(
+    bench, monkeypatch, moment
+):
+    await bench.declare("chat")
+    await publish(bench, GOOD)
+    keeper = bench.service.models
+    read, has_deleted = keeper._rows, False
+
+    async def delete_once(*names, **wanted):
+        nonlocal has_deleted
+        found = await read(*names, **wanted) if moment == "after" else None
+        if not has_deleted:
+            has_deleted = True
+            await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
+        return await read(*names, **wanted) if found is None else found
+
+    monkeypatch.setattr(keeper, "_rows", delete_once)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await deactivate(bench)
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
+    assert "was deleted meanwhile" in error.value.details()
+    await bench.declare("chat")
+    assert (predicting(bench), list(await listed(bench))) == (None, [])
+
+
 async def test_a_stored_model_made_of_text_is_not_activated_where_there_is_none(bench):
     await bench.declare("chat")
     await publish(bench, GOOD, activation=training_pb2.ACTIVATION_NEVER)

@@ -18,7 +18,7 @@ from justitia_scheduler import sqlite_store
 from justitia_scheduler.limits import require_hashed
 from justitia_scheduler.sample_retention import SampleRetention
 from justitia_scheduler.sqlite_store import SqliteStore
-from justitia_scheduler.store import SampleRow, Transaction
+from justitia_scheduler.store import SampleCounts, SampleRow, Transaction
 
 SECRET = "xylophonist"
 PROMPT = f"Call the {SECRET} about invoice 4711.\nIs it paid?"
@@ -77,7 +77,7 @@ def read_and_trim(store):
     store.drop_samples(before_s=3.0)
 
 
-@pytest.mark.parametrize("release", ["before an index by time", "now"])
+@pytest.mark.parametrize("release", ["before some indices", "now"])
 def test_samples_are_found_by_indices_and_never_by_reading_them_all(tmp_path, monkeypatch, release):
     """They lie among prompts of up to a GiB."""
     monkeypatch.setattr(sqlite_store, "_PRUNE_EVERY_SAMPLES", 1)
@@ -85,7 +85,8 @@ def test_samples_are_found_by_indices_and_never_by_reading_them_all(tmp_path, mo
     store = SqliteStore(tmp_path / "journal.db")
     if release != "now":
         store.load()
-        store._connection.execute("DROP INDEX samples_by_time")
+        for index in ("samples_by_time", "samples_with_prompt"):
+            store._connection.execute(f"DROP INDEX {index}")
         store.close()
     store.load()
     statements = []
@@ -107,6 +108,26 @@ def test_samples_are_found_by_indices_and_never_by_reading_them_all(tmp_path, mo
     store.close()
 
 
+def test_counting_samples_reads_no_row_of_them(tmp_path):
+    """Each has its prompt before all that is counted."""
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    store.commit(Transaction(samples=[sample(finished_at_s=float(n)) for n in range(5)]))
+    statements = []
+    store._connection.set_trace_callback(statements.append)
+    assert store.sample_counts("default")["chat"].third_from_s == 3.0
+    store._connection.set_trace_callback(None)
+    (root,) = store._connection.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'samples'"
+    ).fetchone()
+    assert len(statements) == 2
+    for statement in statements:
+        steps = store._connection.execute(f"EXPLAIN {statement}").fetchall()
+        rows = {step[2] for step in steps if step[1] == "OpenRead" and step[3] == root}
+        assert not [step for step in steps if step[1] == "Column" and step[2] in rows]
+    store.close()
+
+
 def test_a_page_of_samples_holds_one_applications_or_all_in_the_order_they_came(tmp_path):
     store = SqliteStore(tmp_path / "journal.db")
     store.load()
@@ -120,6 +141,54 @@ def test_a_page_of_samples_holds_one_applications_or_all_in_the_order_they_came(
     assert page("", after=2) == ["r2", "r3"]
     assert page("chat", after=2) == ["r2", "r4"]
     assert page("", after=6) == []
+    store.close()
+
+
+def test_samples_without_a_prompt_are_not_counted_and_judge_no_model(tmp_path):
+    store = SqliteStore(tmp_path / "journal.db")
+    store.load()
+    told = [sample(run_id=f"r{n}", finished_at_s=float(n)) for n in range(1, 4)]
+    untold = [sample(run_id=f"u{n}", prompt_text="", finished_at_s=float(n)) for n in range(2, 30)]
+    store.commit(Transaction(samples=[*told, *untold, sample("other", prompt_text="")]))
+    assert store.sample_counts("default") == {
+        "chat": SampleCounts(total=3, since_model=3, newest_s=3.0, third_from_s=3.0)
+    }
+    assert store.sample_counts("default", "other") == {}
+    newest = store.newest_samples("default", "chat", before=2**62, limit=2)
+    assert [row.run_id for _, row in newest] == ["r3", "r2"]
+    assert len(store.samples("default", "", after=0, limit=99)) == 32
+    store.commit(Transaction(blanked=[("default", "chat")]))
+    assert store.sample_counts("default") == {}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "most"),
+    [
+        ("MAX_SAMPLES", 2, 2),
+        ("MAX_SAMPLES_PER_APPLICATION", 2, 2),
+        ("MAX_SAMPLE_BYTES", 200_000, 19),
+    ],
+)
+def test_limits_hold_also_where_each_process_ends_after_few_samples(
+    tmp_path, monkeypatch, limit, value, most
+):
+    path = tmp_path / "journal.db"
+    for day in range(4):
+        store = SqliteStore(path)
+        store.load()
+        texts = [PROMPT if day == number == 0 else "x" * 10_000 for number in range(5)]
+        store.commit(Transaction(samples=[sample(run_id=f"{day}", prompt_text=t) for t in texts]))
+        store.close()
+    assert has_left_a_trace(tmp_path)
+    monkeypatch.setattr(sqlite_store, limit, value)
+    store = SqliteStore(path)
+    store.load()
+    store.commit(Transaction(puts={("pool", "default"): {}}))
+    kept = [row.run_id for _, row in store.samples("default", "", after=0, limit=99)]
+    assert 1 <= len(kept) <= most
+    assert kept[-1] == "3"
+    assert not has_left_a_trace(tmp_path)
     store.close()
 
 
@@ -455,10 +524,11 @@ def test_prompts_of_a_deleted_application_are_overwritten_in_the_file(tmp_path):
 
 def test_prompts_beyond_the_limits_are_overwritten_in_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_store, "MAX_SAMPLES_PER_APPLICATION", 1)
-    monkeypatch.setattr(sqlite_store, "_PRUNE_EVERY_SAMPLES", 2)
+    monkeypatch.setattr(sqlite_store, "_PRUNE_EVERY_SAMPLES", 1)
     store = SqliteStore(tmp_path / "journal.db")
     store.load()
     store.commit(Transaction(samples=[sample(prompt_text=PROMPT)]))
+    assert has_left_a_trace(tmp_path)
     store.commit(Transaction(samples=[sample(prompt_text="new")]))
     assert not has_left_a_trace(tmp_path)
     store.close()

@@ -6,9 +6,11 @@ import threading
 import grpc
 import pytest
 
-from justitia.api.v1 import admin_pb2, common_pb2, training_pb2
+from justitia.api.v1 import admin_pb2, common_pb2, engine_pb2, training_pb2
 from justitia.predictor import artefact
 from justitia.testing.models import handmade_model
+
+PROMPT = "summarise word word word"
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,45 @@ async def test_prompts_are_not_kept_where_privacy_forbids_it(bench, finished, pr
     call = bench.training.ExportSamples(training_pb2.ExportSamplesRequest())
     samples = [sample async for sample in call]
     assert [sample.prompt_text for sample in samples] == [""]
+
+
+async def test_the_model_of_the_default_application_predicts_for_who_names_none(bench):
+    bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
+    await bench.declare("default")
+    model = handmade_model("default")
+    request = training_pb2.PublishModelRequest(
+        application="default", artefact=artefact.to_bytes(model)
+    )
+    await bench.training.PublishModel(request)
+    run = await bench.start("r1", prompt_text=PROMPT)
+    assert run.application == "default"
+    assert run.estimate.source == common_pb2.ESTIMATE_SOURCE_MODEL
+    assert run.estimate.model_version == model.version
+
+
+async def test_a_prompt_of_a_run_that_an_engine_has_named_is_predicted_by_its_model(
+    bench, small_model
+):
+    """The engine meets the run's header first; the client tells the prompt and no more."""
+    bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
+    await bench.declare("chat")
+    await publish(bench, artefact.to_bytes(small_model))
+    engine = bench.engine()
+    await engine.join()
+    await engine.report(new=[engine_pb2.NewRun(run_id="r1", application="chat")])
+    await bench.until(lambda: "r1" in bench.pool.core)
+    run = await bench.start("r1", prompt_text=PROMPT)
+    assert run.application == "chat"
+    assert run.estimate.source == common_pb2.ESTIMATE_SOURCE_MODEL
+    assert run.estimate.model_version == small_model.version
+
+
+async def test_who_names_no_application_is_predicted_from_what_the_default_one_lets_out(bench):
+    bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
+    await bench.declare("default", privacy=admin_pb2.PRIVACY_NONE)
+    bench.service.parts("default").predictor.activate(handmade_model("default"))
+    run = await bench.start("r1", prompt_text=PROMPT)
+    assert run.estimate.source != common_pb2.ESTIMATE_SOURCE_MODEL
 
 
 async def test_a_published_model_predicts_and_survives_a_restart(

@@ -200,6 +200,7 @@ def _samples(
     recordings: Path | None, application: str | None, pool: str, connection: "Connection"
 ) -> Mapping[str, Sequence["Sample"]]:
     from justitia.local.predictors import read_samples
+    from justitia.predictor.samples import num_without_prompt
 
     if recordings is None:
         samples = _service_samples(pool, application, connection)
@@ -218,6 +219,9 @@ def _samples(
         raise LocalModeError(
             "no samples to train from: run the application first, or use --recordings"
         )
+    for name, given in samples.items():
+        if num_blank := num_without_prompt(given):
+            warn(f"{name}: of {len(given)} samples {num_blank} are left out: without a prompt")
     return samples
 
 

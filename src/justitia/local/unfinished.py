@@ -7,6 +7,7 @@ cannot be used costs a training, nothing else.
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from justitia import __version__
+from justitia.core.units import MAX_COST_KVTT
 from justitia.predictor import artefact
+from justitia.predictor.artefact_checks import MAX_RANGE_FACTOR
+from justitia.predictor.model import MIN_COST_KVTT
 from justitia.predictor.samples import Sample
 from justitia.predictor.settings import TrainingSettings
 from justitia.predictor.training import Judged, Trained
@@ -34,6 +38,7 @@ class Unfinished:
         settings: TrainingSettings,
     ) -> None:
         self.path = folder
+        self._samples = samples
         self._inputs = {name: _digest(given, settings) for name, given in samples.items()}
         self._notes = _read_notes(folder / FILE_NAME)
 
@@ -52,7 +57,8 @@ class Unfinished:
         try:
             model = artefact.load(path, application=application)
             held_out = tuple(_read_judged(run) for run in note["held_out"])
-        except (OSError, artefact.ArtefactError, KeyError, TypeError, ValueError):
+            _require_runs_of(self._samples[application], held_out)
+        except (OSError, artefact.ArtefactError, ArithmeticError, KeyError, TypeError, ValueError):
             return None
         is_same = model.version == note.get("version")
         return Trained(model=model, held_out=held_out) if is_same else None
@@ -99,11 +105,29 @@ def _digest(samples: Sequence[Sample], settings: TrainingSettings) -> str:
 
 
 def _read_judged(run: Mapping[str, Any]) -> Judged:
+    """Read a run that the service would take: what it refuses would be recalled for ever."""
     return Judged(
         run_id=str(run["run_id"]),
-        cost_kvtt=float(run["cost_kvtt"]),
-        predicted_kvtt=float(run["predicted_kvtt"]),
+        cost_kvtt=_number(run["cost_kvtt"], MIN_COST_KVTT, MAX_COST_KVTT),
+        predicted_kvtt=_number(
+            run["predicted_kvtt"],
+            MIN_COST_KVTT / MAX_RANGE_FACTOR,
+            MAX_COST_KVTT * MAX_RANGE_FACTOR,
+        ),
     )
+
+
+def _number(value: Any, low: float, high: float) -> float:
+    number = float(value)
+    if not low <= number <= high:  # also for NaN
+        raise ValueError(f"must be from {low:g} to {high:g}, got {number:g}")
+    return number
+
+
+def _require_runs_of(samples: Sequence[Sample], held_out: Sequence[Judged]) -> None:
+    judged = Counter(run.run_id for run in held_out)
+    if not judged <= Counter(sample.run_id for sample in samples):
+        raise ValueError("the note judges other runs than those that were given")
 
 
 def _read_notes(path: Path) -> dict[str, dict[str, Any]]:

@@ -45,7 +45,8 @@ class Prediction:
 class TrainingMetrics:
     """How a model was trained and how well it did on prompts that it had not seen.
 
-    ``num_dropped`` samples were given but not used: their cost was unusable, or they were too many.
+    ``num_dropped`` samples were given but not used: they had no prompt or an unusable cost, or were
+    too many.
     The errors were measured on ``num_held_out`` samples by a model trained on the others; the model
     itself then learnt from all ``num_samples``. They are None where nothing could be held out (all
     prompts equal). Relative error is |predicted - true| / true, log error the mean of

@@ -2,6 +2,7 @@
 
 Token counts are kept, not costs: costs follow from them by rules C1 and C2 for any engine. Files
 may come from anybody's volume, so reading one is bounded and a bad line costs no more than itself.
+What is wrong with a line goes to logs and statuses, so it is said without a word of the line.
 """
 
 import gzip
@@ -210,7 +211,7 @@ def _require_whole(line: bytes | ValueError) -> bytes:
 
 
 def _parse_run(line: bytes) -> RecordedRun:
-    fields = json.loads(line)
+    fields = _parse_json(line)
     if not isinstance(fields, dict):
         raise ValueError(f"a run must be a JSON object, got {type(fields).__name__}")  # noqa: TRY004
     missing = [name for name in _REQUIRED_FIELDS if name not in fields]
@@ -225,6 +226,15 @@ def _parse_run(line: bytes) -> RecordedRun:
     )
     run.cost_kvtt(step_budget_tokens=1)  # a count out of range makes the line a bad one, here
     return run
+
+
+def _parse_json(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except UnicodeDecodeError as error:  # quotes the byte
+        raise ValueError(
+            f"no text in {error.encoding}: {error.reason} at byte {error.start}"
+        ) from None
 
 
 def _parse_inferences(rows: object) -> tuple[RecordedInference, ...]:
@@ -246,11 +256,11 @@ def _parse_inference(row: object, where: str) -> RecordedInference:
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{where} must be a string, got {value!r:.50}")  # noqa: TRY004
+        raise ValueError(f"{where} must be a string, got {type(value).__name__}")  # noqa: TRY004
     return value
 
 
 def _number(value: object, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{where} must be a whole number, got {value!r:.50}")  # noqa: TRY004
+        raise ValueError(f"{where} must be a whole number, got {type(value).__name__}")  # noqa: TRY004
     return value

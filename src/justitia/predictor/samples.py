@@ -4,6 +4,7 @@ Samples come from the scheduler service (finished runs) or from a file of record
 (`recordings`). Neighbour: `training` turns samples into models.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAX_APPLICATION_CHARS = 512
@@ -26,8 +27,9 @@ class Sample:
     """One finished run.
 
     ``run_id`` names the run where the scheduler service recorded it, else it is empty.
-    ``cost_kvtt`` may be any number: measured costs can be zero or broken, and training drops and
-    counts such samples instead of failing on them.
+    ``prompt`` is empty where the run's is not known: nothing can be learnt from such a run.
+    ``cost_kvtt`` may be any number: measured costs can be zero or broken. Training drops and counts
+    such samples instead of failing on them.
 
     Raises:
         ValueError: the application's name, the prompt or the cost is not of its type.
@@ -46,3 +48,8 @@ class Sample:
         cost: object = self.cost_kvtt
         if isinstance(cost, bool) or not isinstance(cost, int | float):
             raise ValueError(f"cost_kvtt must be a number, got {type(cost).__name__}")  # noqa: TRY004
+
+
+def num_without_prompt(samples: Iterable[Sample]) -> int:
+    """Return how many samples have no prompt: training drops them."""
+    return sum(not sample.prompt for sample in samples)

@@ -15,7 +15,7 @@ from justitia.core.units import MAX_COST_KVTT
 from justitia.predictor.learner import best_num_steps, learn
 from justitia.predictor.metrics import measure_errors
 from justitia.predictor.model import MIN_COST_KVTT, TrainedModel
-from justitia.predictor.samples import Sample
+from justitia.predictor.samples import Sample, num_without_prompt
 from justitia.predictor.settings import TrainingSettings
 
 _NUM_FITS = 3
@@ -112,10 +112,10 @@ def train_and_judge(
 ) -> Trained:
     """Train a model from the samples of one application, whatever their texts and costs.
 
-    Samples whose cost is not finite or out of bounds are dropped and counted. Costs or prompts that
-    are all equal give a constant model: the geometric mean. Blocks its thread for some seconds (two
-    or three for a hundred samples): never call it on an event loop. ``on_progress`` is called on
-    the same thread; what it raises ends the training.
+    Samples without a prompt, or whose cost is not finite or out of bounds, are dropped and counted.
+    Costs or prompts that are all equal give a constant model: the geometric mean. Blocks its thread
+    for some seconds (two or three for a hundred samples): never call it on an event loop.
+    ``on_progress`` is called on the same thread; what it raises ends the training.
 
     Raises:
         TrainingDeclined: there are too few usable samples.
@@ -171,18 +171,24 @@ def split_by_prompt(
 
 
 def _usable_samples(samples: Sequence[Sample], settings: TrainingSettings) -> list[Sample]:
-    """Return the last ``max_samples`` samples with a usable cost; decline if they are too few."""
+    """Return the last ``max_samples`` samples with a prompt and a usable cost, unless too few.
+
+    Runs without a prompt have nothing in common: learnt from as runs of an empty one they would be
+    held out together, and blame the model for what it was not told.
+    """
     if not samples:
         raise TrainingDeclined(DeclineReason.NO_SAMPLES, "there are no samples")
     applications = sorted({sample.application for sample in samples})
     if len(applications) > 1:
         raise ValueError(f"samples of several applications: {', '.join(applications[:3])}")
-    usable = [s for s in samples if MIN_COST_KVTT <= s.cost_kvtt <= MAX_COST_KVTT]
+    usable = [s for s in samples if s.prompt and MIN_COST_KVTT <= s.cost_kvtt <= MAX_COST_KVTT]
     if len(usable) < settings.min_samples:
+        num_blank = num_without_prompt(samples)
         raise TrainingDeclined(
             DeclineReason.TOO_FEW_SAMPLES,
-            f"application {applications[0]!r} has {len(usable)} usable samples "
-            f"({len(samples) - len(usable)} dropped), at least {settings.min_samples} are needed",
+            f"application {applications[0]!r} has {len(usable)} usable samples of {len(samples)} "
+            f"({num_blank} without a prompt, {len(samples) - len(usable) - num_blank} with an "
+            f"unusable cost), at least {settings.min_samples} are needed",
         )
     return usable[-settings.max_used_samples :]
 
