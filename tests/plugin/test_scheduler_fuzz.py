@@ -191,7 +191,7 @@ def test_charges_hold_with_a_sliding_window_group(tiny_model, is_async):
     shape = EngineShape(blocks=100, is_async=is_async, window_tokens=48)
     scheduler = build(shape, tiny_model, Settings())
 
-    audit = drive(scheduler, 0, rate=0.2)
+    audit = drive(scheduler, 0, num_steps=400, rate=0.2)
 
     assert audit.violations == []
     assert audit.num_preemptions > 5
