@@ -226,6 +226,21 @@ def test_samples_are_bounded_in_bytes_and_the_oldest_go(tmp_path, monkeypatch):
     store.close()
 
 
+def test_a_file_of_an_earlier_release_gets_the_indices_that_it_lacks(tmp_path):
+    path = tmp_path / "journal.db"
+    store = SqliteStore(path)
+    store.load()
+    store.commit(Transaction(samples=[sample("old", "a prompt"), sample("older", "")]))
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP INDEX samples_with_prompt")
+    store = SqliteStore(path)
+    store.load()
+    counts = store.sample_counts("default")
+    store.close()
+    assert counts["chat"].total == 1
+
+
 def test_a_body_that_cannot_be_written_leaves_the_store_usable(tmp_path):
     store = SqliteStore(tmp_path / "journal.db")
     store.load()
