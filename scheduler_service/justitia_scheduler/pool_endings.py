@@ -124,13 +124,16 @@ class PoolEndings:
         """Whether nothing of a run was cut off, as far as anybody knows.
 
         Of one of which nothing has ended since the service restarted: whether the engines that had
-        served it are those of then; one that is away, or began anew, may have lost some of it.
+        served it are those of then; one that went, is away, or began anew may have lost some of it.
         """
         if view.state is not RunState.IDLE or facts.num_aborted:
             return False
-        return view.num_finished > 0 or all(
-            self._pool.core.has_account(engine_id, incarnation)
-            for engine_id, (incarnation, _, _) in facts.counters.items()
+        return view.num_finished > 0 or (
+            not facts.has_lost
+            and all(
+                self._pool.core.has_account(engine_id, incarnation)
+                for engine_id, (incarnation, _, _) in facts.counters.items()
+            )
         )
 
     def _account_end(

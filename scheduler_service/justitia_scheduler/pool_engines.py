@@ -137,18 +137,20 @@ class PoolEngines:
         pool.changes.engines[engine_id] = None
         self._records.left.pop(engine_id, None)
         pool.backlog.add(
-            functools.partial(self._note_joined, engine_id), [run.run_id for run in baseline]
+            functools.partial(self._note_joined, engine_id, facts.incarnation),
+            [run.run_id for run in baseline],
         )
         pool.changes.is_pool_dirty = True
         metrics = pool.metrics
         metrics.show(metrics.engine_up, pool.name, engine_id, value=1)
         metrics.show(metrics.kv_capacity, pool.name, engine_id, value=facts.kv_capacity_tokens)
 
-    def _note_joined(self, engine_id: str, run_id: str) -> None:
+    def _note_joined(self, engine_id: str, incarnation: str, run_id: str) -> None:
         """Forget what the journal knew of an engine that is here, and count the run's state."""
         facts = self._pool.facts.get(run_id)
         if facts is not None:
-            facts.counters.pop(engine_id, None)
+            known = facts.counters.pop(engine_id, None)
+            facts.has_lost |= known is not None and known[0] != incarnation
             self._pool.note_state(run_id, self._pool.core.run(run_id).state)
 
     def _prime(self, facts: EngineFacts, baseline: list[RunReport]) -> None:
@@ -187,6 +189,9 @@ class PoolEngines:
         account = next((a for a in pool.core.engines() if a.engine_id == engine_id), None)
         if account is not None:
             in_flight = list(account.in_flight)
+            for run_id in in_flight:
+                if run_id in pool.facts:
+                    pool.facts[run_id].has_lost = True  # before a run that waits for it ends
             pool.core.leave_engine(engine_id)
             self._remember(account)
             left_at_s = pool.clocks.monotonic_s()

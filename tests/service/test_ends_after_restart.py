@@ -29,7 +29,7 @@ def restart(tmp_path, open_service, close_service, finished):
     return build
 
 
-async def known_from(bench, run_id, useful_kvtt):
+async def known_from(bench, run_id, useful_kvtt, num_running=0):
     """The run as an engine that has served it tells of it."""
     tag = await bench.get(run_id)
     return engine_pb2.KnownRun(
@@ -39,6 +39,7 @@ async def known_from(bench, run_id, useful_kvtt):
         estimate=tag.estimate,
         weight=tag.weight,
         useful_kvtt=useful_kvtt,
+        num_running=num_running,
     )
 
 
@@ -93,6 +94,35 @@ async def test_what_an_engine_may_have_lost_of_a_run_keeps_it_from_teaching(
         await bench.engine(incarnation=incarnation).join()
     await end(bench, "done")
     assert bench.metric("justitia_run_jct_seconds_count", **CHAT) == 1
+    assert bench.pool.ladder.history()[0] == {}
+    assert await exported(bench) == []
+    await close_service(bench)
+
+
+@pytest.mark.parametrize("incarnation", ["start-1", "start-2"], ids=["goes", "has begun anew"])
+@pytest.mark.parametrize("is_reported", [False, True])
+async def test_what_an_engine_loses_after_it_has_come_back_keeps_a_run_from_teaching(
+    tmp_path, open_service, close_service, incarnation, is_reported
+):
+    bench = await open_service(tmp_path / "journal.db")
+    await bench.declare("chat")
+    engine = bench.engine()
+    await engine.join()
+    await bench.start("cut", "chat", cost_kvtt=1000)
+    await engine.report({"run_id": "cut", "useful_kvtt": 300, "num_running": 1})
+    await bench.until(lambda: bench.pool.core.run("cut").useful_kvtt)
+    await close_service(bench)
+    bench = await open_service(tmp_path / "journal.db", clock=bench.clock)
+    before_kvtt = 300 if incarnation == engine.incarnation else 0
+    engine = bench.engine(sequence=1, steps=1, incarnation=incarnation)
+    await engine.join(known=[await known_from(bench, "cut", before_kvtt + 10, num_running=1)])
+    await bench.until(lambda: not bench.pool.facts["cut"].counters)
+    if is_reported:
+        await engine.report({"run_id": "cut", "useful_kvtt": before_kvtt + 20, "num_running": 1})
+        await bench.until(lambda: bench.pool.core.run("cut").useful_kvtt > 300)
+    engine.call.cancel()
+    await bench.until(lambda: not bench.pool.core.engines())
+    await end(bench, "cut")
     assert bench.pool.ladder.history()[0] == {}
     assert await exported(bench) == []
     await close_service(bench)
