@@ -128,6 +128,21 @@ async def test_a_run_whose_task_has_changed_stays_until_it_is_recorded_anew(serv
     assert list(read_recordings(path).runs) == again
 
 
+async def test_what_is_recorded_anew_is_kept_on_the_way(settings, monkeypatch):
+    one = settings(applications=("code-checking",), runs_per_application=4)
+    runs = await record(one, Progress(disable=True))
+    write_recordings(one.output_path, [replace(run, prompt="once asked") for run in runs])
+    sizes = []
+
+    def note(_path, runs):
+        sizes.append(sum(run.prompt != "once asked" for run in runs))
+
+    monkeypatch.setattr("justitia.local.recorder.write_recordings", note)
+    monkeypatch.setattr("justitia.local.recorder._WRITE_EVERY_RUNS", 2)
+    await record(one, Progress(disable=True))
+    assert sizes == [2, 4, 4]  # and at the end
+
+
 async def test_a_failed_run_is_one_clear_error_and_the_rest_is_kept(server, settings):
     await record(settings(), Progress(disable=True))
     server.status = 503

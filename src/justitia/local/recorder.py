@@ -30,6 +30,7 @@ RECORDINGS_PATH: Final = Path("examples/recordings/runs.jsonl.gz")
 AGENTS_PATH: Final = Path("examples/agents")
 
 _Key = tuple[str, int]  # application, task seed
+_WRITE_EVERY_RUNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ class _Recording:
         runs: dict[_Key, RecordedRun],
     ) -> None:
         self.runs = runs
+        self._num_new = 0
         self._settings = settings
         self._agents = agents
 
@@ -143,7 +145,8 @@ class _Recording:
                 for i in record.inferences
             ),
         )
-        if len(self.runs) % 16 == 0:
+        self._num_new += 1
+        if self._num_new % _WRITE_EVERY_RUNS == 0:
             self.write()
 
     def write(self) -> None:
