@@ -1,5 +1,6 @@
 """Lines of a stream of bytes with their numbers, however long, cut or damaged it is."""
 
+import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -26,7 +27,9 @@ def numbered_lines(
             if is_too_long:
                 _skip_rest_of_line(stream)
         except READ_ERRORS as error:
-            yield number, ValueError(f"the file cannot be read any further: {error}")
+            # gzip quotes the bytes that it does not know, and they may be of a prompt.
+            reason = "no gzip" if isinstance(error, gzip.BadGzipFile) else error
+            yield number, ValueError(f"the file cannot be read any further: {reason}")
             return
         if not line:
             return

@@ -68,6 +68,8 @@ BAD_LINES = [
     pytest.param(run(application=""), "application", id="empty application"),
     pytest.param(run(application=7), "application", id="application of another type"),
     pytest.param(run(prompt=None), "prompt", id="no prompt"),
+    pytest.param(run(prompt="\ud800"), "prompt holds half", id="half of a surrogate pair"),
+    pytest.param(run(application="\ud800"), "application holds half", id="half a name"),
     pytest.param(run(inferences=[]), "inferences", id="no inference"),
     pytest.param(run(inferences={}), "inferences", id="inferences of another type"),
     pytest.param(run(inferences=[3]), "inferences[0]", id="inference of another type"),
@@ -193,3 +195,10 @@ def test_where_a_run_comes_from_need_not_be_said(write_lines):
     del bare["task_seed"], bare["model"]
     [read] = read_recordings(write_lines(bare)).runs
     assert (read.task_seed, read.model, read.inferences[0].stage) == (0, "", "")
+
+
+def test_text_behind_the_end_of_a_packed_file_is_not_quoted(write_lines):
+    path = write_lines(run(), packed=True)
+    path.write_bytes(path.read_bytes() + b"secret")
+    [bad] = read_recordings(path).bad_lines
+    assert bad.reason == "the file cannot be read any further: no gzip"

@@ -218,7 +218,7 @@ def _parse_run(line: bytes) -> RecordedRun:
     if missing:
         raise ValueError(f"no field {', '.join(missing)}")
     run = RecordedRun(
-        application=require_application(fields["application"]),
+        application=require_application(_text(fields["application"], "application")),
         task_seed=_number(fields.get("task_seed", 0), "task_seed"),
         model=_text(fields.get("model", ""), "model"),
         prompt=_text(fields["prompt"], "prompt"),
@@ -257,6 +257,10 @@ def _parse_inference(row: object, where: str) -> RecordedInference:
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{where} must be a string, got {type(value).__name__}")  # noqa: TRY004
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # JSON may name half of a surrogate pair; nothing writes it again
+        raise ValueError(f"{where} holds half of a surrogate pair") from None
     return value
 
 
