@@ -49,6 +49,8 @@ class SqliteStore:
         self._num_unpruned = self._num_unpruned_chars = 0
         #: The first commit prunes: nobody counted what the processes before left.
         self._is_prune_due = True
+        #: One that is under way, or was rolled back with its commit.
+        self._is_prune_open = False
 
     def load(self) -> Loaded:
         """Open, check and read everything.
@@ -86,6 +88,7 @@ class SqliteStore:
                 )
             connection.executemany(_BLANK, transaction.blanked)
             num_pruned = self._add_samples(connection, transaction.samples)
+        self._is_prune_open = False
         if transaction.forgotten or transaction.blanked or num_pruned:
             self._scrub()
 
@@ -259,10 +262,14 @@ class SqliteStore:
         self._is_prune_due |= self._num_unpruned_chars >= _PRUNE_EVERY_CHARS
         if not self._is_prune_due:
             return 0
-        # Also where it fails: on a full disk the next commit may work without.
+        if self._is_prune_open:  # on a full disk this commit may work without
+            self._is_prune_open = False
+            return 0
+        self._is_prune_open = True
+        num_pruned = _prune(connection)
         self._is_prune_due = False
         self._num_unpruned = self._num_unpruned_chars = 0
-        return _prune(connection)
+        return num_pruned
 
 
 def _of(pool: str, application: str, table: str = "") -> tuple[str, tuple[str, ...]]:

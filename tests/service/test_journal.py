@@ -226,19 +226,23 @@ def test_samples_are_bounded_in_bytes_and_the_oldest_go(tmp_path, monkeypatch):
     store.close()
 
 
-def test_a_file_of_an_earlier_release_gets_the_indices_that_it_lacks(tmp_path):
-    path = tmp_path / "journal.db"
-    store = SqliteStore(path)
+def test_where_pruning_fails_every_other_commit_goes_without(tmp_path, monkeypatch):
+    def fail(_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("justitia_scheduler.sqlite_store._prune", fail)
+    store = SqliteStore(tmp_path / "journal.db")
     store.load()
-    store.commit(Transaction(samples=[sample("old", "a prompt"), sample("older", "")]))
+    many = Transaction(samples=[sample(f"r{number}", "") for number in range(1000)])
+    for _ in range(2):
+        with pytest.raises(WriteError, match="full"):
+            store.commit(many)
+        store.commit(many)
+    assert len(store.samples("default", "", after=0, limit=5000)) == 2000
+    monkeypatch.undo()
+    store.commit(many)
+    assert not store._is_prune_due
     store.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP INDEX samples_with_prompt")
-    store = SqliteStore(path)
-    store.load()
-    counts = store.sample_counts("default")
-    store.close()
-    assert counts["chat"].total == 1
 
 
 def test_a_body_that_cannot_be_written_leaves_the_store_usable(tmp_path):
