@@ -35,6 +35,8 @@ _ALIASES: Final = {
     "@monthly": "0 0 1 * *",
 }
 _MINUTE: Final = timedelta(minutes=1)
+#: By no more than this do the clocks of the API server and of the service differ.
+_CLOCKS_DIFFER: Final = timedelta(minutes=5)
 _DIGEST_CHARS: Final = 8
 _MAX_NAME_CHARS: Final = 40
 
@@ -232,8 +234,8 @@ def is_without_effect(last: JobRecord | None, model: ModelFacts | None) -> bool:
     """Whether the last Job came after the active model was published, and so did not make it.
 
     What the Job has seen and the model are dated by the service's clock: a model that is older than
-    a run that the Job could learn from is not the Job's. Where the service knew of no run when the
-    Job was made, the API server's time of its begin has to do.
+    a run that the Job could learn from is not the Job's. Else the API server's time of the Job's
+    begin tells: where the service knew of a run, only by more than clocks may differ.
     """
     if last is None:
         return False
@@ -241,10 +243,12 @@ def is_without_effect(last: JobRecord | None, model: ModelFacts | None) -> bool:
     if published is None:
         return True
     seen = parse_time(last.newest_sample_at)
-    if seen is not None:
-        return seen.replace(microsecond=0) > published  # which is in whole seconds
     begun = parse_time(last.started_at)
-    return begun is None or begun >= published
+    if seen is None:
+        return begun is None or begun >= published
+    if seen.replace(microsecond=0) > published:  # which is in whole seconds
+        return True
+    return begun is not None and begun >= published + _CLOCKS_DIFFER
 
 
 def _may_follow(facts: TrainingFacts, figures: Figures) -> bool:
