@@ -6,8 +6,8 @@ import random
 import statistics
 from dataclasses import replace
 
-from shelves import Given, cost_of, scenario_of, trained
-from templates import FEW, new_model, old_model, text_of
+from shelves import Given, by_model, cost_of, scenario_of
+from templates import FEW, new_model, old_model
 
 from justitia.core.estimates import Estimate, Ladder, Source, clamp_cost_kvtt
 from justitia.core.learning import Learner, LearningRules
@@ -120,11 +120,6 @@ OTHERS = {"patient": patient, "shrunk_1": shrunk(1), "shrunk_5": shrunk(5)}
 
 #: The model from before a new prompt template goes on; so do its lessons.
 OLD_TEMPLATE = "old_template"
-
-
-def by_model(known):
-    model = trained(known)[known[0].application]
-    return lambda run: model.predict(text_of(run)).cost_kvtt
 
 
 def states(known_runs, others):

@@ -51,7 +51,12 @@ def cost_of(run):
 
 def key_of(run):
     """By what a run is found again: of a recorded one and of its plan the same."""
-    return run.application, getattr(run, "prompt", None) or getattr(run, "text", "")
+    return run.application, text_of(run)
+
+
+def text_of(run):
+    """Return the request of a recorded run or of its plan."""
+    return getattr(run, "prompt", None) or getattr(run, "text", "")
 
 
 def scenario_of(runs, seed, engine=ENGINE):
@@ -107,6 +112,12 @@ def trained(runs):
         groups[run.application].append(sample)
     settings = TrainingSettings(min_samples=2)
     return {name: learn(group, settings, 0, lambda _: None) for name, group in groups.items()}
+
+
+def by_model(known, put=str):
+    """Ask a model of one application's runs what another one costs, its request put this way."""
+    model = trained(known)[known[0].application]
+    return lambda run: model.predict(put(text_of(run))).cost_kvtt
 
 
 class Shelf:

@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import replace
 
-from shelves import cost_of, trained
+from shelves import by_model, cost_of
 
 #: Ended runs under the new template from which a model of it is learned.
 FEW = 20
@@ -24,15 +24,9 @@ def reworded(text):
     return f"{PREAMBLE}\n## Request\n\n{quoted}\n\n## Your answer\n"
 
 
-def text_of(run):
-    """Return the request of a plan or of a recorded run."""
-    return getattr(run, "text", "") or run.prompt
-
-
 def old_model(known):
     """Ask the model of the old template's runs what a run under the new one costs."""
-    model = trained(known)[known[0].application]
-    return lambda run: model.predict(reworded(text_of(run))).cost_kvtt
+    return by_model(known, put=reworded)
 
 
 def new_model(known):

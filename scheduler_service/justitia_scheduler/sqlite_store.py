@@ -46,9 +46,8 @@ class SqliteStore:
         self._path = path
         self._lock: IO[str] | None = None
         self._connection: sqlite3.Connection | None = None
-        self._num_unpruned = self._num_unpruned_chars = 0
-        #: The first commit prunes: nobody counted what the processes before left.
-        self._is_prune_due = True
+        # The first commit prunes: nobody counted what the processes before left.
+        self._num_unpruned, self._num_unpruned_chars = _PRUNE_EVERY_SAMPLES, 0
         #: One that is under way, or was rolled back with its commit.
         self._is_prune_open = False
 
@@ -258,8 +257,6 @@ class SqliteStore:
         )
         self._num_unpruned += len(samples)
         self._num_unpruned_chars += sum(len(sample.prompt_text) for sample in samples)
-        self._is_prune_due |= self._num_unpruned >= _PRUNE_EVERY_SAMPLES
-        self._is_prune_due |= self._num_unpruned_chars >= _PRUNE_EVERY_CHARS
         if not self._is_prune_due:
             return 0
         if self._is_prune_open:  # on a full disk this commit may work without
@@ -267,9 +264,13 @@ class SqliteStore:
             return 0
         self._is_prune_open = True
         num_pruned = _prune(connection)
-        self._is_prune_due = False
         self._num_unpruned = self._num_unpruned_chars = 0
         return num_pruned
+
+    @property
+    def _is_prune_due(self) -> bool:
+        has_many = self._num_unpruned >= _PRUNE_EVERY_SAMPLES
+        return has_many or self._num_unpruned_chars >= _PRUNE_EVERY_CHARS
 
 
 def _of(pool: str, application: str, table: str = "") -> tuple[str, tuple[str, ...]]:

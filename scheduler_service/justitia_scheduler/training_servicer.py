@@ -6,9 +6,7 @@ from typing import Final, TypeAlias
 from justitia.api.v1 import training_pb2, training_pb2_grpc
 from justitia.core.errors import InvalidValueError
 from justitia.core.limits import MAX_ARTEFACT_BYTES
-from justitia.core.units import MAX_COST_KVTT
-from justitia.predictor.artefact_checks import MAX_RANGE_FACTOR
-from justitia.predictor.model import MIN_COST_KVTT
+from justitia.predictor.artefact_checks import COST_RANGE_KVTT, PREDICTED_RANGE_KVTT
 from justitia_scheduler import convert
 from justitia_scheduler.answering import Context, answered, streamed
 from justitia_scheduler.limits import MAX_HELD_OUT, require_id
@@ -21,11 +19,7 @@ from justitia_scheduler.store import ModelRow
 #: Samples of one read: at most 1 MiB of prompt each.
 _PAGE: Final = 50
 
-#: What training learns from, and what a model can say: quotients of these stay finite.
-_HELD_OUT_RANGES: Final = {
-    "cost_kvtt": (MIN_COST_KVTT, MAX_COST_KVTT),
-    "predicted_kvtt": (MIN_COST_KVTT / MAX_RANGE_FACTOR, MAX_COST_KVTT * MAX_RANGE_FACTOR),
-}
+_HELD_OUT_RANGES: Final = {"cost_kvtt": COST_RANGE_KVTT, "predicted_kvtt": PREDICTED_RANGE_KVTT}
 
 OfApplication: TypeAlias = (
     training_pb2.PublishModelRequest

@@ -167,7 +167,7 @@ def test_a_new_template_quotes_the_whole_request_and_both_models_are_asked_about
         asked.append(prompt)
         return SimpleNamespace(cost_kvtt=1.0)
 
-    monkeypatch.setattr(templates, "trained", trained)
+    monkeypatch.setattr("shelves.trained", trained)
     known = [recorded(seed) for seed in range(3)]
     old, new = {run.prompt for run in known}, {templates.reworded(run.prompt) for run in known}
     for make in (templates.old_model, templates.new_model):

@@ -29,6 +29,10 @@ def samples_of(prompts, costs_kvtt):
     ]
 
 
+def with_none_dropped(model):
+    return replace(model, metrics=replace(model.metrics, num_dropped=0))
+
+
 def assert_same_model(left, right):
     for name, array in left.arrays().items():
         assert array.tobytes() == right.arrays()[name].tobytes(), name
@@ -235,10 +239,7 @@ def test_unusable_costs_are_dropped_and_counted(make_samples, fast_settings):
     broken = [replace(good[0], cost_kvtt=cost) for cost in (math.nan, math.inf, 0, -5, 1e-9, 1e19)]
     model = train([*broken, *good], settings=fast_settings)
     assert (model.metrics.num_samples, model.metrics.num_dropped) == (10, 6)
-    assert_same_model(
-        replace(model, metrics=replace(model.metrics, num_dropped=0)),
-        train(good, settings=fast_settings),
-    )
+    assert_same_model(with_none_dropped(model), train(good, settings=fast_settings))
 
 
 def test_samples_without_a_prompt_are_left_out_and_counted(make_samples, fast_settings):
@@ -246,10 +247,7 @@ def test_samples_without_a_prompt_are_left_out_and_counted(make_samples, fast_se
     blanks = [replace(good[0], prompt="", cost_kvtt=cost) for cost in (1, 10**6, 10**12)]
     model = train([*blanks, *good, *blanks], settings=fast_settings)
     assert (model.metrics.num_samples, model.metrics.num_dropped) == (30, 6)
-    assert_same_model(
-        replace(model, metrics=replace(model.metrics, num_dropped=0)),
-        train(good, settings=fast_settings),
-    )
+    assert_same_model(with_none_dropped(model), train(good, settings=fast_settings))
 
 
 def test_samples_without_a_prompt_push_out_none_that_have_one(make_samples, fast_settings):
@@ -271,10 +269,7 @@ def test_the_last_samples_are_used_when_there_are_too_many(make_samples, fast_se
     samples = make_samples(30)
     model = train(samples, settings=replace(fast_settings, max_samples=12))
     assert (model.metrics.num_samples, model.metrics.num_dropped) == (12, 18)
-    assert_same_model(
-        replace(model, metrics=replace(model.metrics, num_dropped=0)),
-        train(samples[-12:], settings=fast_settings),
-    )
+    assert_same_model(with_none_dropped(model), train(samples[-12:], settings=fast_settings))
 
 
 def test_predictions_stay_within_the_widened_range_of_the_samples(fast_settings):

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from justitia import __version__
-from justitia.core.units import MAX_COST_KVTT
 from justitia.predictor import artefact
-from justitia.predictor.artefact_checks import MAX_RANGE_FACTOR
-from justitia.predictor.model import MIN_COST_KVTT
+from justitia.predictor.artefact_checks import COST_RANGE_KVTT, PREDICTED_RANGE_KVTT
 from justitia.predictor.samples import Sample
 from justitia.predictor.settings import TrainingSettings
 from justitia.predictor.training import Judged, Trained
@@ -108,12 +106,8 @@ def _read_judged(run: Mapping[str, Any]) -> Judged:
     """Read a run that the service would take: what it refuses would be recalled for ever."""
     return Judged(
         run_id=str(run["run_id"]),
-        cost_kvtt=_number(run["cost_kvtt"], MIN_COST_KVTT, MAX_COST_KVTT),
-        predicted_kvtt=_number(
-            run["predicted_kvtt"],
-            MIN_COST_KVTT / MAX_RANGE_FACTOR,
-            MAX_COST_KVTT * MAX_RANGE_FACTOR,
-        ),
+        cost_kvtt=_number(run["cost_kvtt"], *COST_RANGE_KVTT),
+        predicted_kvtt=_number(run["predicted_kvtt"], *PREDICTED_RANGE_KVTT),
     )
 
 

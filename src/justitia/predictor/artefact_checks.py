@@ -29,6 +29,10 @@ MAX_WIDTH: Final = 512
 MAX_WEIGHT: Final = 1e4
 """Largest weight: with the widths above no sum in the network can then overflow."""
 MAX_RANGE_FACTOR: Final = 1000.0
+COST_RANGE_KVTT: Final = (MIN_COST_KVTT, MAX_COST_KVTT)
+"""What training learns from."""
+PREDICTED_RANGE_KVTT: Final = (MIN_COST_KVTT / MAX_RANGE_FACTOR, MAX_COST_KVTT * MAX_RANGE_FACTOR)
+"""What a model can say. Quotients of this and of a cost stay finite."""
 MAX_COUNT: Final = 2**31 - 1
 """Largest number of samples: the API's own."""
 
@@ -176,7 +180,7 @@ def model(
     document: Mapping[str, Any], vocabulary: tuple[str, ...], arrays: Mapping[str, FloatArray]
 ) -> TrainedModel:
     """Return the model, every number of it in range."""
-    lowest, highest = MIN_COST_KVTT / MAX_RANGE_FACTOR, MAX_COST_KVTT * MAX_RANGE_FACTOR
+    lowest, highest = PREDICTED_RANGE_KVTT
     min_cost_kvtt = _number(document, "min_cost_kvtt", lowest, highest)
     return TrainedModel(
         application=require_application(document.get("application")),
