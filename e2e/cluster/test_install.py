@@ -65,6 +65,10 @@ def test_an_openai_client_in_a_pod_is_served_and_its_runs_are_counted(release, a
 
 
 def test_a_training_job_runs_and_its_model_becomes_active(release, agent):
+    collecting = release.condition(agent, "PredictorReady")
+    assert collecting["reason"] == "CollectingSamples"  # headers alone bring no prompt
+    release.serve_runs(agent, prefix="declared", num_runs=24, is_declared=True)
+
     release.kubectl("wait", "--for=condition=PredictorReady", f"llmapp/{agent}", "--timeout=300s")
 
     found = release.status(agent)

@@ -262,7 +262,8 @@ def _is_collecting(inputs: Inputs, _: Type) -> Verdict:
     return Verdict(
         FALSE,
         Reason.COLLECTING_SAMPLES,
-        f"{samples} of {wanted} finished runs with a prompt are recorded",
+        f"{samples} of {wanted} finished runs with a prompt are recorded; a run's prompt comes"
+        " with StartRun, not with its headers",
     )
 
 

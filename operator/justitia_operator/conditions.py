@@ -93,7 +93,7 @@ MEANINGS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.NOT_REQUESTED: "No profileRef is set; estimates come from finished runs.",
         Reason.MODEL_ACTIVE: "A trained model predicts the cost of runs.",
         Reason.COLLECTING_SAMPLES: "Too few finished runs are recorded with a prompt for a first"
-        " training.",
+        " training. Clients tell it with StartRun; headers carry none.",
         Reason.WAITING_FOR_JOB: "A training is due and waits for other trainings to end.",
         Reason.TRAINING_RUNS: "A training Job is under way.",
         Reason.TRAINING_REFUSED: "The API server refuses to create the training Job (a quota, a"

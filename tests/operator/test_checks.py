@@ -228,7 +228,10 @@ def test_fk8_why_a_training_does_not_start_is_in_the_message(inputs):
 
 def test_collecting_says_how_far_it_is(inputs):
     case = inputs(spec=WITH_PROFILE, figures=Figures(samples=13))
-    assert message(case, "PredictorReady") == "13 of 20 finished runs with a prompt are recorded"
+    assert message(case, "PredictorReady") == (
+        "13 of 20 finished runs with a prompt are recorded; a run's prompt comes with StartRun, not"
+        " with its headers"
+    )
 
 
 def test_a_training_whose_model_is_not_in_use_is_told_beside_the_model_that_is(inputs):

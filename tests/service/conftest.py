@@ -15,6 +15,7 @@ from justitia.api.v1 import (
     run_pb2_grpc,
     training_pb2_grpc,
 )
+from justitia.core.errors import UnknownRunError
 from justitia_scheduler.clocks import Clocks
 from justitia_scheduler.pools import PoolOptions
 from justitia_scheduler.server import GrpcServer
@@ -183,9 +184,15 @@ class Bench:
         return await self.admin.DescribePool(admin_pb2.DescribePoolRequest())
 
     async def until(self, condition):
-        """Let the service work until something is so; fails after 5 s of real time."""
+        """Let the service work until something is so; fails after 5 s of real time.
+
+        What is said of a run that is not there is not so, yet.
+        """
         async with asyncio.timeout(5):
-            while not condition():  # noqa: ASYNC110  the service has no event for this
+            while True:
+                with contextlib.suppress(UnknownRunError):
+                    if condition():
+                        return
                 await asyncio.sleep(0.001)
 
     def metric(self, name, **labels):

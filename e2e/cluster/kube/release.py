@@ -24,16 +24,22 @@ _INSTALL_TIMEOUT_S: Final = 660.0
 _AGENTS: Final = """
 import asyncio, json, sys
 import httpx, openai
+from justitia.client import connect_async, run_headers
 
 async def main(runs):
-    async with openai.AsyncOpenAI(
+    async with connect_async("justitia-scheduler:50051") as scheduler, openai.AsyncOpenAI(
         base_url="http://default:8000/v1", api_key="none", timeout=300,
         http_client=httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None)),
     ) as client:
         async def play(run):
             await asyncio.sleep(run["start_s"])
-            headers = {"x-justitia-application": run["application"],
-                       "x-justitia-run-id": run["id"]}
+            if not run["is_declared"]:
+                return await infer(run, run_headers(run["id"], run["application"]))
+            async with scheduler.run(application=run["application"], prompt=run["prompt"],
+                                     run_id=run["id"], is_required=True) as declared:
+                return await infer(run, declared.headers)
+
+        async def infer(run, headers):
             tokens = 0
             for max_tokens in run["inferences"]:
                 answer = await client.chat.completions.create(
@@ -59,6 +65,8 @@ class Run:
     #: Output tokens of each inference.
     inferences: Sequence[int]
     start_s: float = 0.0
+    #: Whether the service is told of it and of its prompt; else its headers say all.
+    is_declared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,9 @@ class Release:
         self.commands.apply(pod)
         self.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
 
-    def serve_runs(self, application: str, *, prefix: str, num_runs: int) -> list[int]:
+    def serve_runs(
+        self, application: str, *, prefix: str, num_runs: int, is_declared: bool = False
+    ) -> list[int]:
         """Play small runs of an application at once; returns the tokens that each got."""
         return self.play(
             [
@@ -127,6 +137,7 @@ class Release:
                     id=f"{prefix}-{number}",
                     prompt=f"task {number} " * (5 + number % 7),
                     inferences=(16, 16),
+                    is_declared=is_declared,
                 )
                 for number in range(num_runs)
             ]
