@@ -18,16 +18,19 @@ RELEASE: Final = "justitia"
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _CHART: Final = _ROOT / "charts" / "justitia"
 _MODEL_PATH: Final = "/models/tiny"
+_TLS_FOLDER: Final = "/etc/justitia/tls"
 _INSTALL_TIMEOUT: Final = "10m"
 _INSTALL_TIMEOUT_S: Final = 660.0
 
 _AGENTS: Final = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 import httpx, openai
-from justitia.client import connect_async, run_headers
+from justitia.client import TlsFiles, connect_async, run_headers
 
 async def main(runs):
-    async with connect_async("justitia-scheduler:50051") as scheduler, openai.AsyncOpenAI(
+    async with connect_async(
+        os.environ["JUSTITIA_SCHEDULER_ADDRESS"], tls=TlsFiles.from_environment()
+    ) as scheduler, openai.AsyncOpenAI(
         base_url="http://default:8000/v1", api_key="none", timeout=300,
         http_client=httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None)),
     ) as client:
@@ -106,12 +109,19 @@ class Release:
         self.kubectl("create", "configmap", "tiny-model", *files)
 
     def start_client(self) -> None:
-        """Start a pod with the openai library."""
+        """Start a pod with the openai library that may call the service as docs/install.md says."""
         container = {
             "name": "main",
             "image": f"justitia/vllm-cpu:{version()}",
             "imagePullPolicy": "IfNotPresent",
             "command": ["sleep", "86400"],
+            "env": [
+                {"name": "JUSTITIA_SCHEDULER_ADDRESS", "value": f"{RELEASE}-scheduler:50051"},
+                {"name": "JUSTITIA_TLS_CA", "value": f"{_TLS_FOLDER}/ca.crt"},
+                {"name": "JUSTITIA_TLS_CERT", "value": f"{_TLS_FOLDER}/tls.crt"},
+                {"name": "JUSTITIA_TLS_KEY", "value": f"{_TLS_FOLDER}/tls.key"},
+            ],
+            "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],
         }
         pod = {
             "apiVersion": "v1",
@@ -119,9 +129,16 @@ class Release:
             "metadata": {
                 "name": "client",
                 "namespace": self.namespace,
-                "labels": {"app.kubernetes.io/component": CLIENT_COMPONENT},
+                "labels": {
+                    "app.kubernetes.io/component": CLIENT_COMPONENT,
+                    "justitia.dev/scheduler-client": "true",
+                },
             },
-            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container],
+                "volumes": [{"name": "tls", "secret": {"secretName": f"{RELEASE}-client-tls"}}],
+            },
         }
         self.commands.apply(pod)
         self.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=120s")

@@ -2,11 +2,12 @@
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 from justitia.core.limits import MAX_MESSAGE_BYTES
 
@@ -14,6 +15,10 @@ DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 DEFAULT_TIMEOUT_S: Final = 10.0
 
 _MAX_RECONNECT_BACKOFF_MS: Final = 5000
+_NOBODY_THERE: Final = "start one with `justitia up` or name its address"
+_WANTS_TLS: Final = (
+    "if it wants encryption, name the files: --tls-ca, JUSTITIA_TLS_CA or tls=TlsFiles(...)"
+)
 
 
 class SchedulerError(Exception):
@@ -35,6 +40,27 @@ class TlsFiles:
     ca: Path
     cert: Path | None = None
     key: Path | None = None
+
+    @classmethod
+    def from_environment(cls, variables: Mapping[str, str] = os.environ) -> Self | None:
+        """Read JUSTITIA_TLS_CA, JUSTITIA_TLS_CERT and JUSTITIA_TLS_KEY, as the engines do.
+
+        None where they are unset or empty: no encryption.
+
+        Raises:
+            SchedulerError: a certificate without its key or without the authority, or a key alone.
+        """
+        ca, cert, key = (
+            Path(text) if (text := variables.get(f"JUSTITIA_TLS_{name}")) else None
+            for name in ("CA", "CERT", "KEY")
+        )
+        if (cert is None) != (key is None) or (cert is not None and ca is None):
+            raise SchedulerError(
+                "BAD_TLS_FILE",
+                "JUSTITIA_TLS_CERT and JUSTITIA_TLS_KEY must be set together, and with"
+                " JUSTITIA_TLS_CA",
+            )
+        return None if ca is None else cls(ca=ca, cert=cert, key=key)
 
 
 def grpc_module() -> ModuleType:
@@ -91,10 +117,10 @@ def told(address: str) -> Iterator[None]:
 def _raise(address: str, error: Any) -> NoReturn:
     code, details = error.code().name, error.details() or ""
     if code == "UNAVAILABLE":
+        # All that is seen of a server that hears something else than TLS.
+        advice = _WANTS_TLS if "Socket closed" in details else _NOBODY_THERE
         raise UnreachableError(
-            code,
-            f"no scheduler service answers at {address} ({details}); start one with `justitia up`"
-            " or name its address",
+            code, f"no scheduler service answers at {address} ({details}); {advice}"
         ) from error
     if code == "DEADLINE_EXCEEDED":
         raise SchedulerError(
