@@ -76,6 +76,22 @@ async def test_what_is_written_is_read_back_with_costs_by_rule_c1(settings):
     assert all(run.application in sheet for run in runs)
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+async def test_a_page_that_is_no_datasheet_is_left_alone(settings, is_folder):
+    page = settings().output_path.with_name("README.md")
+    page.parent.mkdir()
+    if is_folder:
+        page.mkdir()
+    else:
+        page.write_text("# A project of somebody's\n")
+    with pytest.raises(LocalModeError, match=r"README\.md is no datasheet of recorded runs"):
+        num_missing(settings())
+    with pytest.raises(LocalModeError, match=r"choose another folder with --output"):
+        await record(settings(), Progress(disable=True))
+    assert is_folder or page.read_text() == "# A project of somebody's\n"
+    assert not settings().output_path.exists()
+
+
 @pytest.mark.parametrize(
     ("added", "refusal"),
     [

@@ -13,8 +13,8 @@ from justitia.local.engine_kind import STEP_BUDGET_TOKENS
 from justitia.predictor.model import TrainingMetrics
 from justitia.predictor.recordings import NUM_SHELVES, RecordedRun
 
-_HEAD: Final = """# Recorded runs
-
+_TITLE: Final = "# Recorded runs\n"
+_HEAD: Final = """
 What runs of the agents in `examples/agents/` took on a real vLLM with a real small model
 ({models}). Predictors learn from them. Written by `make recordings`; do not edit.
 
@@ -48,6 +48,17 @@ def datasheet_path(recordings: Path) -> Path:
     return recordings.with_name("README.md")
 
 
+def is_foreign(page: Path) -> bool:
+    """Whether something else stands where a datasheet would, which would replace it."""
+    try:
+        with page.open("rb") as file:
+            return file.read(len(_TITLE)) != _TITLE.encode()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # a folder, or not ours to read
+
+
 def write_datasheet(
     path: Path,
     runs: Sequence[RecordedRun],
@@ -67,10 +78,8 @@ def write_datasheet(
         _row(name, by_application[name], known.get(name, TrainingMetrics()))
         for name in sorted(by_application)
     ]
-    text = _HEAD.format(models=models, budget=STEP_BUDGET_TOKENS, shelves=NUM_SHELVES) + "".join(
-        rows
-    )
-    path.write_text(text, encoding="utf-8")
+    head = _HEAD.format(models=models, budget=STEP_BUDGET_TOKENS, shelves=NUM_SHELVES)
+    path.write_text("".join((_TITLE, head, *rows)), encoding="utf-8")
 
 
 def _row(application: str, runs: Sequence[RecordedRun], metrics: TrainingMetrics) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from rich.progress import Progress
 
 from justitia.local.agents import Agent, load_agents
-from justitia.local.datasheet import datasheet_path, write_datasheet
+from justitia.local.datasheet import datasheet_path, is_foreign, write_datasheet
 from justitia.local.errors import LocalModeError
 from justitia.local.workload import FIRST_TASK_SEED, Arrival, Workload, play
 from justitia.predictor.recordings import (
@@ -187,8 +187,14 @@ def _is_there(key: _Key, runs: Mapping[_Key, RecordedRun], agents: Mapping[str, 
 def _read_earlier(
     settings: RecorderSettings, agents: Mapping[str, Agent]
 ) -> dict[_Key, RecordedRun]:
-    """Return what is there already: all of it, or the file is left alone, since it is replaced."""
+    """Return what is there already: all of it, or the files are left alone, since they are replaced."""
     path = settings.output_path
+    page = datasheet_path(path)
+    if is_foreign(page):
+        raise LocalModeError(
+            f"{page} is no datasheet of recorded runs and would become one; choose another folder"
+            " with --output"
+        )
     if not path.exists():
         return {}
     found = read_recordings(path)
