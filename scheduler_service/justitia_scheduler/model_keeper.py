@@ -141,7 +141,9 @@ class ModelKeeper:
             CallError: the application was deleted meanwhile, or the store refuses.
         """
         async with self._lock:
-            active = await self._active(parts, application, has_artefacts=True)
+            # Also one that is not in force, since it was damaged when the service started.
+            rows = await self._rows(parts, application, has_artefacts=True)
+            active = next((row for row in rows if row.is_active), None)
             _require_declared(parts, application)
             if active is not None:
                 await self._write(replace(active, is_active=False, reason="deactivated by a call"))
@@ -194,12 +196,11 @@ class ModelKeeper:
     ) -> list[ModelRow]:
         return await self.stored(parts.pool.name, application, has_artefacts=has_artefacts)
 
-    async def _active(
-        self, parts: "PoolParts", application: str, *, has_artefacts: bool = False
-    ) -> ModelRow | None:
+    async def _active(self, parts: "PoolParts", application: str) -> ModelRow | None:
+        """The model in force."""
         if application not in parts.predictor.models:
             return None
-        rows = await self._rows(parts, application, has_artefacts=has_artefacts)
+        rows = await self._rows(parts, application)
         return next((row for row in rows if row.is_active), None)
 
     async def _activated_at_s(self, parts: "PoolParts", model: TrainedModel) -> float | None:

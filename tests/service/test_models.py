@@ -458,6 +458,25 @@ async def test_a_journal_of_a_release_without_verdicts_keeps_its_model(
     await close_service(bench)
 
 
+async def test_an_active_model_that_is_damaged_at_the_start_can_be_taken_back(
+    tmp_path, open_service, close_service
+):
+    path = tmp_path / "journal.db"
+    bench = await open_service(path)
+    await bench.declare("chat")
+    await publish(bench, GOOD)
+    await close_service(bench)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE models SET artefact = ?", (b"damaged",))
+    connection.close()
+    bench = await open_service(path)
+    assert predicting(bench) is None
+    assert (await deactivate(bench)).version == GOOD.version
+    (model,) = await listed(bench)
+    assert (model.is_active, model.reason) == (False, "deactivated by a call")
+    await close_service(bench)
+
+
 # -- drift -----------------------------------------------------------------------------------------
 
 

@@ -187,7 +187,7 @@ def _is_there(key: _Key, runs: Mapping[_Key, RecordedRun], agents: Mapping[str, 
 def _read_earlier(
     settings: RecorderSettings, agents: Mapping[str, Agent]
 ) -> dict[_Key, RecordedRun]:
-    """Return what is there already: all of it, or the files are left alone, since they are replaced."""
+    """Return what is there already: all of it, or the files are left alone: they are replaced."""
     path = settings.output_path
     page = datasheet_path(path)
     if is_foreign(page):
