@@ -10,6 +10,8 @@ from justitia_scheduler.journal import Journal
 from justitia_scheduler.store import Store, WriteError
 
 _PERIOD_S: Final = 3600.0
+#: A service that is restarted more often than once an hour must look too; clocks are set by then.
+_FIRST_S: Final = 300.0
 #: A wall clock that moved by so much more or less than time did has been set: no age is known.
 _MAX_JUMP_S: Final = 300.0
 
@@ -29,10 +31,12 @@ class SampleRetention:
         self._last = (clocks.wall_s(), clocks.monotonic_s())
 
     async def run(self) -> None:
-        """Look once an hour, until cancelled."""
+        """Look after five minutes and then once an hour, until cancelled."""
+        wait_s = _FIRST_S
         while self._retention_s:
-            await asyncio.sleep(_PERIOD_S)
+            await asyncio.sleep(wait_s)
             await self.look()
+            wait_s = _PERIOD_S
 
     async def look(self) -> int:
         """Drop what is too old; returns how many.

@@ -14,7 +14,7 @@ from justitia.client import AsyncClient, PromptPolicy
 from justitia.core.privacy import Privacy
 from justitia.predictor import artefact
 from justitia.testing.models import handmade_model
-from justitia_scheduler import sqlite_store
+from justitia_scheduler import sample_retention, sqlite_store
 from justitia_scheduler.limits import require_hashed
 from justitia_scheduler.sample_retention import SampleRetention
 from justitia_scheduler.sqlite_store import SqliteStore
@@ -212,6 +212,19 @@ async def test_samples_older_than_their_time_go_although_nothing_new_comes(bench
     bench.clock.advance(101)
     assert await retention.look() == 2
     assert len(await exported(bench)) == 1
+
+
+async def test_age_is_looked_at_soon_after_the_start(bench, retention, monkeypatch):
+    assert sample_retention._FIRST_S < sample_retention._PERIOD_S
+    bench.pool.changes.samples.append(sample(finished_at_s=bench.clock.clocks().wall_s()))
+    await bench.service.journal.committed()
+    bench.clock.advance(1001)
+    monkeypatch.setattr(sample_retention, "_FIRST_S", 0.0)
+    looking = asyncio.create_task(retention.run())
+    async with asyncio.timeout(5):
+        while await exported(bench):  # noqa: ASYNC110  the store has no event for this
+            await asyncio.sleep(0)
+    looking.cancel()
 
 
 async def test_fs7_a_wall_clock_that_was_set_expires_nothing_at_once(bench, retention):
