@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import openai
 import pytest
 
 from justitia.local.agents import load_agents
@@ -92,11 +93,24 @@ def agents():
 
 
 @pytest.fixture
-def run_agent(server, agents):
+async def client():
+    """What all runs of a test share; without certificates, which take longer to read than a run."""
+    async with openai.AsyncOpenAI(
+        base_url="http://unused", api_key="none", http_client=openai.DefaultAsyncHttpxClient(verify=False)
+    ) as shared:
+        yield shared
+
+
+@pytest.fixture
+def run_agent(server, agents, client):
     async def run(application, task_seed=1):
         agent = agents[application]
         async with agent.make_llm(
-            base_url=server.base_url, model="m", application=application, run_id=f"run-{task_seed}"
+            base_url=server.base_url,
+            model="m",
+            application=application,
+            run_id=f"run-{task_seed}",
+            client=client,
         ) as llm:
             result = await agent.run(llm, agent.task(task_seed))
         return result, llm
