@@ -7,5 +7,5 @@ import signal
 # makes one that nobody closes, and the warning about it fails the session.
 asyncio.set_event_loop(None)
 
-# A shell has what runs in its background ignore Ctrl-C. Tests send it to themselves, and would wait.
+# What a shell runs in its background ignores Ctrl-C. Tests send it to themselves, and would wait.
 signal.signal(signal.SIGINT, signal.default_int_handler)

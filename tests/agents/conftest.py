@@ -95,8 +95,9 @@ def agents():
 @pytest.fixture
 async def client():
     """What all runs of a test share; without certificates, which take longer to read than a run."""
+    connections = openai.DefaultAsyncHttpxClient(verify=False)
     async with openai.AsyncOpenAI(
-        base_url="http://unused", api_key="none", http_client=openai.DefaultAsyncHttpxClient(verify=False)
+        base_url="http://unused", api_key="none", http_client=connections
     ) as shared:
         yield shared
 
