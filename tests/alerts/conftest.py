@@ -99,7 +99,7 @@ def render(helm, tmp_path_factory):
 
     def rendered(template, values):
         text = output(template, json.dumps(values, sort_keys=True))
-        return [document for document in yaml.safe_load_all(text) if document]
+        return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
     return rendered
 

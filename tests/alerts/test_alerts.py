@@ -1,5 +1,6 @@
 """The chart's alerts, run by promtool on scrapes as the Prometheus operator makes them (FK14)."""
 
+import functools
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,11 @@ OF_OPERATOR = {
     "JustitiaPolicyNotEffective",
     "JustitiaResourceNotReady",
 }
+
+
+@functools.cache
+def parts_of(case):
+    return yaml.load(case.read_text(), Loader=yaml.CSafeLoader)["tests"]
 
 
 def alerts_of(spec):
@@ -47,7 +53,7 @@ def test_every_alert_is_seen_firing_and_silent(alert):
     expected = [
         bool(check["exp_alerts"])
         for case in CASES
-        for test in yaml.safe_load(case.read_text())["tests"]
+        for test in parts_of(case)
         for check in test.get("alert_rule_test", ())
         if check["alertname"] == alert
     ]
@@ -153,7 +159,7 @@ def test_any_legal_threshold_is_compared_as_it_was_written(
 def first_firing(alert):
     """Find the series and the moment at which a test expects an alert; expect none there."""
     for case in CASES:
-        for test in yaml.safe_load(case.read_text())["tests"]:
+        for test in parts_of(case):
             for check in test.get("alert_rule_test", ()):
                 if check["alertname"] == alert and check["exp_alerts"]:
                     return {
