@@ -3,11 +3,10 @@
 from typing import Final
 
 from justitia.core.errors import InvalidValueError
-from justitia.core.limits import MAX_ID_CHARS, is_usable_id
+from justitia.core.limits import MAX_ID_CHARS, MAX_PROMPT_BYTES, is_usable_id
 from justitia.core.privacy import HASHED_WORD_LETTERS, is_hashed
 from justitia.core.units import Ticks
 
-MAX_PROMPT_BYTES: Final = 1 << 20
 MAX_HELLO_RUNS: Final = 5000
 MAX_KNOWN_RUNS: Final = 100_000
 MAX_REPORT_ITEMS: Final = 2000

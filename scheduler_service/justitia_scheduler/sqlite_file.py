@@ -11,10 +11,12 @@ import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from justitia_scheduler.sqlite_tables import SCHEMA, SCHEMA_VERSION, read_all
 from justitia_scheduler.store import Loaded, StoreError
+
+_PROMPTS_IN_IT: Final = "the samples in that file, with their prompts, are yours to delete"
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, Loaded]:
@@ -106,14 +108,15 @@ def _read_old(path: Path, troubles: list[str]) -> Loaded | None:
         aside = _move_aside(path, f"schema-{version}")
         troubles.append(
             f"journal {path} has schema {version}, this version reads {SCHEMA_VERSION}:"
-            f" it was moved to {aside} and open runs come back from the engines alone"
+            f" it was moved to {aside} and open runs come back from the engines alone;"
+            f" {_PROMPTS_IN_IT}"
         )
     elif not is_sound:
         aside = _move_aside(path, "damaged")
         count = 0 if loaded is None else len(loaded.records)
         troubles.append(
             f"journal {path} is damaged: it was moved to {aside}, {count} records could be read"
-            " and the rest comes back from the engines"
+            f" and the rest comes back from the engines; {_PROMPTS_IN_IT}"
         )
     return loaded
 

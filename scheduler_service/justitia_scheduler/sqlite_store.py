@@ -66,6 +66,10 @@ class SqliteStore:
         except BaseException:
             self.close()
             raise
+        if loaded.troubles:  # the file is another one; records are written by whoever restores them
+            for model in loaded.models:
+                with contextlib.suppress(WriteError):
+                    self.put_model(model, keep=len(loaded.models))
         return loaded
 
     def commit(self, transaction: Transaction) -> None:
@@ -307,9 +311,13 @@ def _prune(connection: sqlite3.Connection) -> int:
         " WHERE place > ?)",
         (MAX_SAMPLES_PER_APPLICATION,),
     )
-    connection.execute(
-        "DELETE FROM samples WHERE id <= (SELECT max(id) FROM samples) - ?", (MAX_SAMPLES,)
-    )
+    # Rows are counted, not ids: those of the samples that went above are missing between them.
+    (number,) = connection.execute("SELECT count(*) FROM samples").fetchone()
+    if number > MAX_SAMPLES:
+        connection.execute(
+            "DELETE FROM samples WHERE id IN (SELECT id FROM samples ORDER BY id LIMIT ?)",
+            (number - MAX_SAMPLES,),
+        )
     while _sample_bytes(connection) > MAX_SAMPLE_BYTES:
         oldest = "SELECT id FROM samples ORDER BY id LIMIT (SELECT count(*) / 8 FROM samples)"
         dropped = connection.execute(f"DELETE FROM samples WHERE id IN ({oldest})")  # noqa: S608

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from justitia.client.prompts import PromptPolicy, hash_prompt
+from justitia.core.limits import MAX_PROMPT_BYTES
 from justitia.core.privacy import Privacy
 from justitia.predictor.features import excerpt_of
 
@@ -54,6 +55,16 @@ def test_no_cut_leaves_a_part_of_a_word(prompt):
     hashed = hash_prompt(prompt, KEY)
     assert set(hashed.split()) == set(excerpt_of(hashed).split())
     assert {len(word) for word in hashed.split()} == {5}
+
+
+@pytest.mark.parametrize("prompt", ["x" * 2**20 + "y", "a\u4e00" * 2**20, "w " * 2**20])
+def test_a_prompt_that_the_service_would_refuse_is_sent_as_its_ends(prompt):
+    text = PromptPolicy().fields(prompt)["prompt_text"]
+    assert MAX_PROMPT_BYTES - 8 < len(text.encode()) <= MAX_PROMPT_BYTES
+    assert prompt.startswith(text[:1000])
+    assert prompt.endswith(text[-1000:])
+    hashed = PromptPolicy(privacy=Privacy.HASHED, key=KEY).fields(prompt)["hashed_prompt"]
+    assert len(hashed) == min(len(prompt), MAX_PROMPT_BYTES)
 
 
 def test_a_policy_shows_its_key_to_nobody():

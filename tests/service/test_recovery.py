@@ -1,6 +1,7 @@
 """What survives a restart, a kill and a bad file (FS2, FS6)."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from justitia.api.v1 import engine_pb2, engine_pb2_grpc, run_pb2, run_pb2_grpc
+from justitia.api.v1 import engine_pb2, engine_pb2_grpc, run_pb2, run_pb2_grpc, training_pb2
+from justitia.predictor import artefact
+from justitia.testing.models import two_level_model
 from justitia_scheduler.sqlite_store import SqliteStore
 from justitia_scheduler.store import StoreError, Transaction, WriteError
 
@@ -208,6 +211,34 @@ def test_what_is_readable_in_a_damaged_file_is_kept(tmp_path):
     store = SqliteStore(path)
     assert len(store.load().records) > 100
     store.close()
+
+
+async def test_an_active_model_of_a_damaged_file_is_stored_again(
+    tmp_path, open_service, close_service
+):
+    path = tmp_path / "journal.db"
+    bench = await open_service(path)
+    await bench.declare("chat")
+    model = two_level_model("chat", plain_kvtt=100, word_kvtt=1000)
+    await bench.training.PublishModel(
+        training_pb2.PublishModelRequest(application="chat", artefact=artefact.to_bytes(model))
+    )
+    await close_service(bench)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        page_size = connection.execute("PRAGMA page_size").fetchone()[0]
+        page = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'samples_by_time'"
+        ).fetchone()[0]
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * page_size : page * page_size] = os.urandom(page_size)
+    path.write_bytes(content)
+    for _ in range(2):  # the second time from the new file
+        bench = await open_service(path)
+        (stored,) = (await bench.training.ListModels(training_pb2.ListModelsRequest())).models
+        assert (stored.version, stored.is_active) == (model.version, True)
+        assert bench.service.parts("default").predictor.models["chat"].version == model.version
+        await close_service(bench)
+    assert path.with_name("journal.db.damaged-1").exists()
 
 
 def test_an_empty_file_and_a_torn_wal_are_no_trouble(tmp_path):

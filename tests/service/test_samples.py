@@ -192,6 +192,22 @@ def test_limits_hold_also_where_each_process_ends_after_few_samples(
     store.close()
 
 
+def test_a_busy_application_leaves_a_rare_one_its_samples(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_store, "MAX_SAMPLES", 100)
+    monkeypatch.setattr(sqlite_store, "MAX_SAMPLES_PER_APPLICATION", 10)
+    path = tmp_path / "journal.db"
+    for application, number in (("rare", 9), ("busy", 200), ("busy", 1)):
+        store = SqliteStore(path)  # looks at the limits with its first write
+        store.load()
+        store.commit(Transaction(samples=[sample(application) for _ in range(number)]))
+        store.close()
+    store = SqliteStore(path)
+    store.load()
+    kept = [row.application for _, row in store.samples("default", "", after=0, limit=999)]
+    assert (kept.count("rare"), kept.count("busy")) == (9, 10)
+    store.close()
+
+
 @pytest.fixture
 def retention(bench):
     store, journal = bench.service.store(), bench.service.journal
@@ -334,6 +350,25 @@ async def test_a_withheld_prompt_is_still_estimated_by_its_length(bench):
     run = await client.start_run(application="chat", prompt=PROMPT)
     assert run.estimate.source == common_pb2.ESTIMATE_SOURCE_POOL
     assert run.estimate.cost_kvtt == 777
+
+
+@pytest.mark.parametrize("privacy", [Privacy.HASHED, Privacy.NONE])
+async def test_prompts_of_the_default_application_go_when_it_is_declared_without(
+    on_disk, finished, privacy
+):
+    bench, folder, close = on_disk
+    engine = bench.engine()
+    await engine.join()
+    await bench.start("r1", prompt_text=PROMPT)
+    await engine.report({"run_id": "r1", "useful_kvtt": 300}, finished=[finished("r1")])
+    await bench.until(lambda: bench.pool.core.run("r1").num_finished)
+    await bench.end_after_grace("r1")
+    await bench.service.journal.committed()
+    assert has_left_a_trace(folder)
+    await bench.declare("default", privacy=PRIVACY_CODES[privacy])
+    assert [row.prompt_text for row in await exported(bench)] == [""]
+    await close()
+    assert not has_left_a_trace(folder)
 
 
 @pytest.mark.parametrize("privacy", [Privacy.HASHED, Privacy.NONE])

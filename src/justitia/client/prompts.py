@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from justitia.core.limits import MAX_PROMPT_BYTES
 from justitia.core.privacy import HASHED_WORD_LETTERS, Privacy
 
 #: Shortest key, bytes: guessing it must not be easier than guessing words.
@@ -54,13 +55,14 @@ class PromptPolicy:
     def fields(self, prompt: str) -> dict[str, Any]:
         """Return the fields of StartRunRequest that tell of a prompt.
 
-        A prompt that no UTF-8 can hold (lone surrogates) is sent with question marks for them: the
-        estimate is only that, and an agent must not fail for it.
+        A prompt that no UTF-8 can hold (lone surrogates) is sent with question marks for them, and
+        one of more than ``MAX_PROMPT_BYTES`` as its begin and its end: the estimate is only that,
+        and an agent must not fail for it.
         """
         prompt = prompt.encode("utf-8", "replace").decode("utf-8")
         match self.privacy:
             case Privacy.TEXT:
-                return {"prompt_text": prompt}
+                return {"prompt_text": _bounded(prompt)}
             case Privacy.HASHED:
                 return {"hashed_prompt": hash_prompt(prompt, self.key)}
         return {"prompt_chars": len(prompt)}
@@ -83,14 +85,23 @@ def hash_prompt(prompt: str, key: bytes) -> str:
     return _shortened(hashed, hashed, len(hashed)) if len(hashed) > 2 * _HALF_CHARS else hashed
 
 
+def _bounded(prompt: str) -> str:
+    encoded = prompt.encode()
+    if len(encoded) <= MAX_PROMPT_BYTES:
+        return prompt
+    half = MAX_PROMPT_BYTES // 2
+    # A character that the cut goes through is left out.
+    return "".join(part.decode(errors="ignore") for part in (encoded[:half], encoded[-half:]))
+
+
 def _shortened(head: str, tail: str, num_chars: int) -> str:
     """Return the begin of one text and the end of another, whole words, blanks between them."""
     if len(head) > _HALF_CHARS:
         head = _CUT_END.sub("", head[: _HALF_CHARS + 1])
     if len(tail) > _HALF_CHARS:
         tail = _CUT_BEGIN.sub("", tail[-_HALF_CHARS - 1 :])
-    # Its length stays what it was: the best single hint at a run's cost.
-    return head.ljust(num_chars - len(tail)) + tail
+    # Its length stays what it was, as far as it may: the best single hint at a run's cost.
+    return head.ljust(min(num_chars, MAX_PROMPT_BYTES) - len(tail)) + tail
 
 
 def _hashed(text: str, key: bytes) -> tuple[str, str]:

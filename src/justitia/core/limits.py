@@ -5,6 +5,9 @@ from typing import Final
 #: Longest name of a run, an application, a pool or an engine.
 MAX_ID_CHARS: Final = 256
 
+#: Largest prompt of a run; clients cut longer ones, of which no predictor would read more.
+MAX_PROMPT_BYTES: Final = 1 << 20
+
 #: Largest predictor: every model that training's settings allow fits in.
 MAX_ARTEFACT_BYTES: Final = 24 << 20
 #: Largest message between a client and the scheduler service: an artefact and its envelope.
