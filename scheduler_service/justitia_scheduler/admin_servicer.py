@@ -35,9 +35,9 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         del context
         declared = _declared(request.application)
         parts = self._service.parts(request.application.pool, may_create=True)
-        # The default application has samples before it is declared.
-        is_known = parts.pool.label(declared.name) is not None
+        # For a new one this is the default one, which itself has samples before it is declared.
         before = parts.pool.application(declared.name)
+        is_known = before.name == declared.name
         is_other_privacy = is_known and before.privacy is not declared.privacy
         if is_other_privacy:  # where that fails, nothing has changed yet
             await self._service.models.forget_prompts(parts, declared.name)

@@ -80,7 +80,7 @@ class ModelKeeper:
         async with self._lock:
             # An older model of a deleted application of this name goes before this one comes.
             await self._journal.committed()
-            active = await self._active(parts, application)
+            active = await self._in_force(parts, application)
             if active is not None and active.version == model.version:
                 return active
             verdict = await self._judge(parts, publication, model, active)
@@ -123,7 +123,7 @@ class ModelKeeper:
             model = await asyncio.to_thread(
                 artefacts.from_bytes, row.artefact, application=application
             )
-            active = await self._active(parts, application)
+            active = await self._in_force(parts, application)
             _require_wanted(parts, model)
             reason = "activated by a call"
             row = replace(row, is_active=True, reason=reason, activated_at_s=self._clocks.wall_s())
@@ -141,9 +141,7 @@ class ModelKeeper:
             CallError: the application was deleted meanwhile, or the store refuses.
         """
         async with self._lock:
-            # Also one that is not in force, since it was damaged when the service started.
-            rows = await self._rows(parts, application, has_artefacts=True)
-            active = next((row for row in rows if row.is_active), None)
+            active = await self._active(parts, application, has_artefacts=True)
             _require_declared(parts, application)
             if active is not None:
                 await self._write(replace(active, is_active=False, reason="deactivated by a call"))
@@ -196,12 +194,16 @@ class ModelKeeper:
     ) -> list[ModelRow]:
         return await self.stored(parts.pool.name, application, has_artefacts=has_artefacts)
 
-    async def _active(self, parts: "PoolParts", application: str) -> ModelRow | None:
-        """The model in force."""
-        if application not in parts.predictor.models:
-            return None
-        rows = await self._rows(parts, application)
+    async def _active(
+        self, parts: "PoolParts", application: str, *, has_artefacts: bool = False
+    ) -> ModelRow | None:
+        """The active model, also where it was damaged at the start and is not in force."""
+        rows = await self._rows(parts, application, has_artefacts=has_artefacts)
         return next((row for row in rows if row.is_active), None)
+
+    async def _in_force(self, parts: "PoolParts", application: str) -> ModelRow | None:
+        is_in_force = application in parts.predictor.models
+        return await self._active(parts, application) if is_in_force else None
 
     async def _activated_at_s(self, parts: "PoolParts", model: TrainedModel) -> float | None:
         """When a model was active for the last time, where it is stored already; None: never."""

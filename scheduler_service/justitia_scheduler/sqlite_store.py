@@ -312,18 +312,27 @@ def _prune(connection: sqlite3.Connection) -> int:
         (MAX_SAMPLES_PER_APPLICATION,),
     )
     # Rows are counted, not ids: those of the samples that went above are missing between them.
-    (number,) = connection.execute("SELECT count(*) FROM samples").fetchone()
-    if number > MAX_SAMPLES:
-        connection.execute(
-            "DELETE FROM samples WHERE id IN (SELECT id FROM samples ORDER BY id LIMIT ?)",
-            (number - MAX_SAMPLES,),
-        )
+    _drop_oldest(connection, _num_samples(connection) - MAX_SAMPLES)
     while _sample_bytes(connection) > MAX_SAMPLE_BYTES:
-        oldest = "SELECT id FROM samples ORDER BY id LIMIT (SELECT count(*) / 8 FROM samples)"
-        dropped = connection.execute(f"DELETE FROM samples WHERE id IN ({oldest})")  # noqa: S608
-        if not dropped.rowcount:
+        if not _drop_oldest(connection, _num_samples(connection) // 8):
             break
     return connection.total_changes - before
+
+
+def _num_samples(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM samples").fetchone()[0])
+
+
+def _drop_oldest(connection: sqlite3.Connection, number: int) -> int:
+    """Drop so many samples, none if ``number`` is below 1; returns how many."""
+    if number < 1:  # to SQLite a negative limit is none
+        return 0
+    oldest = "SELECT id FROM samples ORDER BY id LIMIT ?"
+    dropped = connection.execute(
+        f"DELETE FROM samples WHERE id IN ({oldest})",  # noqa: S608
+        (number,),
+    )
+    return dropped.rowcount
 
 
 def _sample_bytes(connection: sqlite3.Connection) -> int:

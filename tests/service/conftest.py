@@ -13,9 +13,11 @@ from justitia.api.v1 import (
     engine_pb2_grpc,
     run_pb2,
     run_pb2_grpc,
+    training_pb2,
     training_pb2_grpc,
 )
 from justitia.core.errors import UnknownRunError
+from justitia.predictor import artefact
 from justitia_scheduler.clocks import Clocks
 from justitia_scheduler.pools import PoolOptions
 from justitia_scheduler.server import GrpcServer
@@ -162,6 +164,12 @@ class Bench:
             application=admin_pb2.Application(name=name, **fields)
         )
         return await self.admin.ApplyApplication(request)
+
+    async def publish(self, model, **fields):
+        request = training_pb2.PublishModelRequest(
+            application=model.application, artefact=artefact.to_bytes(model), **fields
+        )
+        return await self.training.PublishModel(request)
 
     async def start(self, run_id="", application="", **fields):
         request = run_pb2.StartRunRequest(run_id=run_id, application=application, **fields)

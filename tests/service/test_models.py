@@ -1,6 +1,7 @@
 """The life of models in the service: judged, activated, taken back, watched, kept."""
 
 import asyncio
+import contextlib
 import sqlite3
 from dataclasses import replace
 
@@ -52,13 +53,6 @@ def held_out_of(model, rows):
     ]
 
 
-async def publish(bench, model, **fields):
-    request = training_pb2.PublishModelRequest(
-        application="chat", artefact=artefact.to_bytes(model), **fields
-    )
-    return await bench.training.PublishModel(request)
-
-
 async def activate(bench, version):
     request = training_pb2.ActivateModelRequest(application="chat", version=version)
     return await bench.training.ActivateModel(request)
@@ -89,9 +83,9 @@ def predicting(bench):
 
 async def test_a_worse_model_is_stored_and_not_activated(bench):
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     rows = record(bench)
-    answer = await publish(bench, ROUGH, held_out=held_out_of(ROUGH, rows))
+    answer = await bench.publish(ROUGH, held_out=held_out_of(ROUGH, rows))
     assert (answer.version, answer.is_active) == (ROUGH.version, False)
     assert "the active model is better: mean log error 0.41 against 0.00" in answer.reason
     assert "on 40 runs that neither has learnt from" in answer.reason
@@ -109,9 +103,9 @@ async def test_a_worse_model_is_stored_and_not_activated(bench):
 
 async def test_a_better_model_replaces_the_active_one(bench):
     await bench.declare("chat")
-    await publish(bench, ROUGH)
+    await bench.publish(ROUGH)
     rows = record(bench)
-    answer = await publish(bench, GOOD, held_out=held_out_of(GOOD, rows))
+    answer = await bench.publish(GOOD, held_out=held_out_of(GOOD, rows))
     assert answer.is_active
     assert "not worse than the active model" in answer.reason
     assert predicting(bench) == GOOD.version
@@ -120,8 +114,8 @@ async def test_a_better_model_replaces_the_active_one(bench):
 async def test_runs_that_the_active_model_may_have_learnt_from_do_not_speak_for_it(bench):
     await bench.declare("chat")
     rows = record(bench, finished_at_s=EARLY_S)
-    await publish(bench, GOOD)
-    answer = await publish(bench, ROUGH, held_out=held_out_of(ROUGH, rows))
+    await bench.publish(GOOD)
+    answer = await bench.publish(ROUGH, held_out=held_out_of(ROUGH, rows))
     assert answer.is_active
     assert "the mean of finished runs" in answer.reason
 
@@ -129,16 +123,16 @@ async def test_runs_that_the_active_model_may_have_learnt_from_do_not_speak_for_
 async def test_what_a_training_claims_does_not_hide_a_model_that_is_worse(bench):
     """The trial was good, the model that is served is not: its own predictions tell."""
     await bench.declare("chat")
-    await publish(bench, ROUGH)
+    await bench.publish(ROUGH)
     rows = record(bench)
-    answer = await publish(bench, BAD, held_out=held_out_of(GOOD, rows))
+    answer = await bench.publish(BAD, held_out=held_out_of(GOOD, rows))
     assert not answer.is_active
     assert "that the service recorded" in answer.reason
 
 
 async def test_the_first_model_must_not_be_worse_than_the_mean(bench):
     await bench.declare("chat")
-    answer = await publish(bench, BAD, held_out=held_out_of(BAD, record(bench)))
+    answer = await bench.publish(BAD, held_out=held_out_of(BAD, record(bench)))
     assert not answer.is_active
     assert "the mean of finished runs is better" in answer.reason
     assert predicting(bench) is None
@@ -146,7 +140,7 @@ async def test_the_first_model_must_not_be_worse_than_the_mean(bench):
 
 async def test_without_recorded_text_what_training_reports_decides(bench):
     await bench.declare("chat")
-    answer = await publish(bench, BAD, held_out=held_out_of(BAD, record(bench)[:0] or ROWS))
+    answer = await bench.publish(BAD, held_out=held_out_of(BAD, record(bench)[:0] or ROWS))
     assert not answer.is_active
     assert "that training held out" in answer.reason
 
@@ -154,10 +148,10 @@ async def test_without_recorded_text_what_training_reports_decides(bench):
 async def test_held_out_runs_of_another_origin_with_a_known_id_are_no_evidence(bench):
     """Ids come from clients and from recordings: an equal one with another cost is another run."""
     await bench.declare("chat")
-    await publish(bench, ROUGH)
+    await bench.publish(ROUGH)
     rows = record(bench)
     foreign = [replace(row, cost_kvtt=row.cost_kvtt + 1) for row in rows]
-    answer = await publish(bench, GOOD, held_out=held_out_of(GOOD, foreign))
+    answer = await bench.publish(GOOD, held_out=held_out_of(GOOD, foreign))
     assert answer.is_active
     assert "not worse than the mean of finished runs" in answer.reason
 
@@ -178,12 +172,12 @@ ROWS = [
 
 async def test_a_publisher_may_insist(bench):
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     held_out = held_out_of(BAD, record(bench))
-    answer = await publish(bench, BAD, held_out=held_out, activation=training_pb2.ACTIVATION_ALWAYS)
+    answer = await bench.publish(BAD, held_out=held_out, activation=training_pb2.ACTIVATION_ALWAYS)
     assert answer.is_active
     assert predicting(bench) == BAD.version
-    stored = await publish(bench, GOOD, activation=training_pb2.ACTIVATION_NEVER)
+    stored = await bench.publish(GOOD, activation=training_pb2.ACTIVATION_NEVER)
     assert not stored.is_active
     assert predicting(bench) == BAD.version
 
@@ -205,7 +199,7 @@ async def test_a_publisher_may_insist(bench):
 async def test_evidence_that_is_none_is_refused_by_name(bench, fields, named):
     await bench.declare("chat")
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await publish(bench, GOOD, **fields)
+        await bench.publish(GOOD, **fields)
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert named in error.value.details()
     assert predicting(bench) is None
@@ -217,7 +211,7 @@ async def test_trainings_that_end_together_are_judged_one_after_the_other(bench)
     large = two_level_model("chat", plain_kvtt=100, word_kvtt=1000, samples=100)
     small = two_level_model("chat", plain_kvtt=100, word_kvtt=1000, samples=60)
     for pair in ((large, small), (small, large)):
-        await asyncio.gather(*(publish(bench, model) for model in pair))
+        await asyncio.gather(*(bench.publish(model) for model in pair))
         assert predicting(bench) == large.version
         assert {model.version for model in await listed(bench)} == {large.version, small.version}
         assert [m.version for m in await listed(bench) if m.is_active] == [large.version]
@@ -232,7 +226,7 @@ async def test_an_application_deleted_while_its_model_is_judged_gets_none(bench,
 
     monkeypatch.setattr(keeper, "_collect", delete)
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await publish(bench, GOOD)
+        await bench.publish(GOOD)
     assert error.value.code() is grpc.StatusCode.NOT_FOUND
     assert (predicting(bench), list(await listed(bench))) == (None, [])
 
@@ -240,10 +234,10 @@ async def test_an_application_deleted_while_its_model_is_judged_gets_none(bench,
 async def test_numbers_that_the_api_cannot_say_are_refused_with_the_model(bench):
     """A model that is stored and cannot be listed would hide all the others."""
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     boasting = replace(ROUGH, metrics=replace(ROUGH.metrics, num_samples=2**31))
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await publish(bench, boasting)
+        await bench.publish(boasting)
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "num_samples" in error.value.details()
     assert [model.version for model in await listed(bench)] == [GOOD.version]
@@ -252,7 +246,7 @@ async def test_numbers_that_the_api_cannot_say_are_refused_with_the_model(bench)
 async def test_publishing_the_active_model_again_changes_nothing(bench, finished):
     bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
     await bench.declare("chat")
-    first = await publish(bench, GOOD)
+    first = await bench.publish(GOOD)
     engine = bench.engine()
     await engine.join()
     await run_to_end(bench, engine, finished, "wrong", 2000, prompt_text="word")
@@ -260,7 +254,7 @@ async def test_publishing_the_active_model_again_changes_nothing(bench, finished
     assert before.model_judged_runs == 1
     bench.clock.advance(60)
     for activation in (training_pb2.ACTIVATION_UNLESS_WORSE, training_pb2.ACTIVATION_ALWAYS):
-        assert await publish(bench, GOOD, activation=activation) == first
+        assert await bench.publish(GOOD, activation=activation) == first
     assert list(await listed(bench)) == [first]
     assert await status(bench) == before
     assert predicting(bench) == GOOD.version
@@ -268,10 +262,10 @@ async def test_publishing_the_active_model_again_changes_nothing(bench, finished
 
 async def test_a_model_that_is_published_again_and_only_stored_keeps_when_it_was_active(bench):
     await bench.declare("chat")
-    first = await publish(bench, GOOD)
-    await publish(bench, BAD)
+    first = await bench.publish(GOOD)
+    await bench.publish(BAD)
     bench.clock.advance(60)
-    again = await publish(bench, GOOD, activation=training_pb2.ACTIVATION_NEVER)
+    again = await bench.publish(GOOD, activation=training_pb2.ACTIVATION_NEVER)
     assert (again.is_active, again.activated_at) == (False, first.activated_at)
     stored = {model.version: model for model in await listed(bench)}
     assert stored[GOOD.version].activated_at == first.activated_at
@@ -286,8 +280,8 @@ async def test_an_earlier_model_comes_back_and_survives_a_restart(
     path = tmp_path / "journal.db"
     bench = await open_service(path)
     await bench.declare("chat")
-    await publish(bench, GOOD)
-    await publish(bench, BAD)
+    await bench.publish(GOOD)
+    await bench.publish(BAD)
     assert predicting(bench) == BAD.version
     bench.clock.advance(60)
     answer = await activate(bench, GOOD.version[:8])
@@ -312,7 +306,7 @@ async def test_without_a_model_estimates_come_from_runs_until_one_is_activated(
     path = tmp_path / "journal.db"
     bench = await open_service(path)
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     assert (await deactivate(bench)).version == GOOD.version
     assert (await deactivate(bench)).version == ""
     await close_service(bench)
@@ -327,7 +321,7 @@ async def test_without_a_model_estimates_come_from_runs_until_one_is_activated(
 
 async def test_an_application_deleted_while_its_model_is_activated_gets_none(bench, monkeypatch):
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     keeper = bench.service.models
 
     async def delete(*_):
@@ -345,7 +339,7 @@ async def test_an_application_deleted_while_its_model_is_taken_back_is_not_found
     bench, monkeypatch, moment
 ):
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     keeper = bench.service.models
     read, has_deleted = keeper._rows, False
 
@@ -368,7 +362,7 @@ async def test_an_application_deleted_while_its_model_is_taken_back_is_not_found
 
 async def test_a_stored_model_made_of_text_is_not_activated_where_there_is_none(bench):
     await bench.declare("chat")
-    await publish(bench, GOOD, activation=training_pb2.ACTIVATION_NEVER)
+    await bench.publish(GOOD, activation=training_pb2.ACTIVATION_NEVER)
     (row,) = await bench.service.models.stored("default", "chat", has_artefacts=True)
     await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
     assert not list(await listed(bench))
@@ -389,7 +383,7 @@ async def test_a_stored_model_made_of_text_is_not_activated_where_there_is_none(
 )
 async def test_only_a_stored_model_can_be_activated(bench, version, code, named):
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await activate(bench, version)
     assert error.value.code() is code
@@ -400,8 +394,8 @@ async def test_only_a_stored_model_can_be_activated(bench, version, code, named)
 async def test_every_change_of_what_is_active_is_in_the_log(bench):
     await bench.declare("chat")
     with capture_logs() as logs:
-        await publish(bench, GOOD)
-        await publish(bench, BAD)
+        await bench.publish(GOOD)
+        await bench.publish(BAD)
         await activate(bench, GOOD.version)
         await deactivate(bench)
     lines = [(line["event"], line["version"], line["version_before"]) for line in logs]
@@ -416,12 +410,12 @@ async def test_every_change_of_what_is_active_is_in_the_log(bench):
 
 async def test_the_way_back_is_kept_whatever_is_published(bench):
     await bench.declare("chat")
-    await publish(bench, GOOD)
-    await publish(bench, ROUGH)
+    await bench.publish(GOOD)
+    await bench.publish(ROUGH)
     for number in range(8):
         bench.clock.advance(1)
         other = two_level_model("chat", plain_kvtt=200 + number)
-        await publish(bench, other, activation=training_pb2.ACTIVATION_NEVER)
+        await bench.publish(other, activation=training_pb2.ACTIVATION_NEVER)
     versions = [model.version for model in await listed(bench)]
     assert versions[:2] == [GOOD.version, ROUGH.version]
     assert len(versions) == 7  # the newest five, the active one and the one before it
@@ -429,8 +423,8 @@ async def test_the_way_back_is_kept_whatever_is_published(bench):
 
 async def test_samples_count_anew_from_the_moment_a_model_is_activated(bench):
     await bench.declare("chat")
-    await publish(bench, GOOD)
-    await publish(bench, ROUGH)
+    await bench.publish(GOOD)
+    await bench.publish(ROUGH)
     bench.clock.advance(60)
     record(bench, 3, finished_at_s=bench.clock.clocks().wall_s())
     await bench.service.journal.committed()
@@ -440,18 +434,27 @@ async def test_samples_count_anew_from_the_moment_a_model_is_activated(bench):
     assert (await status(bench)).samples_since_model == 0
 
 
+@pytest.fixture
+def reopened_after(tmp_path, open_service, close_service):
+    """Start a service with an active model again, after a statement has changed its file."""
+
+    async def reopen(statement, *values):
+        path = tmp_path / "journal.db"
+        bench = await open_service(path)
+        await bench.declare("chat")
+        await bench.publish(GOOD)
+        await close_service(bench)
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(statement, values)
+        return await open_service(path)
+
+    return reopen
+
+
 async def test_a_journal_of_a_release_without_verdicts_keeps_its_model(
-    tmp_path, open_service, close_service
+    reopened_after, close_service
 ):
-    path = tmp_path / "journal.db"
-    bench = await open_service(path)
-    await bench.declare("chat")
-    await publish(bench, GOOD)
-    await close_service(bench)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE verdicts")
-    connection.close()
-    bench = await open_service(path)
+    bench = await reopened_after("DROP TABLE verdicts")
     assert predicting(bench) == GOOD.version
     (model,) = await listed(bench)
     assert (model.is_active, model.reason) == (True, "")
@@ -459,17 +462,9 @@ async def test_a_journal_of_a_release_without_verdicts_keeps_its_model(
 
 
 async def test_an_active_model_that_is_damaged_at_the_start_can_be_taken_back(
-    tmp_path, open_service, close_service
+    reopened_after, close_service
 ):
-    path = tmp_path / "journal.db"
-    bench = await open_service(path)
-    await bench.declare("chat")
-    await publish(bench, GOOD)
-    await close_service(bench)
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE models SET artefact = ?", (b"damaged",))
-    connection.close()
-    bench = await open_service(path)
+    bench = await reopened_after("UPDATE models SET artefact = ?", b"damaged")
     assert predicting(bench) is None
     assert (await deactivate(bench)).version == GOOD.version
     (model,) = await listed(bench)
@@ -493,14 +488,14 @@ async def test_only_the_active_models_own_predictions_count_as_its_error(bench, 
     engine = bench.engine()
     await engine.join()
     await run_to_end(bench, engine, finished, "before", 100, prompt_text="word")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     await run_to_end(bench, engine, finished, "wrong", 2000, prompt_text="word")
     await run_to_end(bench, engine, finished, "right", 100, prompt_text="word and", cost_kvtt=9e5)
     await run_to_end(bench, engine, finished, "unasked", 100)
     shown = await status(bench)
     assert (shown.model_judged_runs, shown.model_relative_error) == (1, 0.5)
     assert shown.model_expected_relative_error == 0.25
-    await publish(bench, ROUGH)
+    await bench.publish(ROUGH)
     shown = await status(bench)
     assert (shown.model_judged_runs, shown.model_relative_error) == (0, 0)
 
@@ -510,9 +505,9 @@ async def test_a_run_that_began_under_another_model_is_no_mark_of_this_one(bench
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     await bench.start("r1", "chat", prompt_text="word")
-    await publish(bench, ROUGH)
+    await bench.publish(ROUGH)
     await run_to_end(bench, engine, finished, "r1", 100, prompt_text="word")
     assert (await status(bench)).model_judged_runs == 0
 
@@ -522,7 +517,7 @@ async def test_what_is_learnt_inside_a_run_does_not_whitewash_its_model(bench, f
     await bench.declare("chat")
     engine = bench.engine()
     await engine.join()
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     await bench.start("r1", "chat", prompt_text="word")
     bench.pool.core.re_estimate("r1", Estimate(2000, Source.MODEL, GOOD.version))
     await run_to_end(bench, engine, finished, "r1", 2000, prompt_text="word")
@@ -531,7 +526,7 @@ async def test_what_is_learnt_inside_a_run_does_not_whitewash_its_model(bench, f
 
 async def test_promised_and_recent_error_are_metrics_and_go_with_the_model(bench):
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     labels = {"pool": "default", "application": "chat"}
 
     def error(kind):
@@ -546,7 +541,7 @@ async def test_promised_and_recent_error_are_metrics_and_go_with_the_model(bench
     await deactivate(bench)
     assert (error("expected"), error("recent")) == (None, None)
     assert bench.metric("justitia_model_info", version=GOOD.version, **labels) is None
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     await bench.admin.DeleteApplication(admin_pb2.DeleteApplicationRequest(name="chat"))
     assert error("expected") is None
 
@@ -554,7 +549,7 @@ async def test_promised_and_recent_error_are_metrics_and_go_with_the_model(bench
 async def test_judging_a_model_leaves_the_loop_to_others(bench):
     """Many samples are looked at off the loop; the newest ones, and a bounded number of them."""
     await bench.declare("chat")
-    await publish(bench, GOOD)
+    await bench.publish(GOOD)
     rows = record(bench, 1000)
     held_out = [HeldOut(run_id=r.run_id, cost_kvtt=1, predicted_kvtt=1) for r in rows]
     publication = Publication(

@@ -14,7 +14,6 @@ import grpc
 import pytest
 
 from justitia.api.v1 import engine_pb2, engine_pb2_grpc, run_pb2, run_pb2_grpc, training_pb2
-from justitia.predictor import artefact
 from justitia.testing.models import two_level_model
 from justitia_scheduler.sqlite_store import SqliteStore
 from justitia_scheduler.store import StoreError, Transaction, WriteError
@@ -220,9 +219,7 @@ async def test_an_active_model_of_a_damaged_file_is_stored_again(
     bench = await open_service(path)
     await bench.declare("chat")
     model = two_level_model("chat", plain_kvtt=100, word_kvtt=1000)
-    await bench.training.PublishModel(
-        training_pb2.PublishModelRequest(application="chat", artefact=artefact.to_bytes(model))
-    )
+    await bench.publish(model)
     await close_service(bench)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         page_size = connection.execute("PRAGMA page_size").fetchone()[0]

@@ -12,7 +12,6 @@ import pytest
 from justitia.api.v1 import admin_pb2, common_pb2, training_pb2
 from justitia.client import AsyncClient, PromptPolicy
 from justitia.core.privacy import Privacy
-from justitia.predictor import artefact
 from justitia.testing.models import handmade_model
 from justitia_scheduler import sample_retention, sqlite_store
 from justitia_scheduler.limits import require_hashed
@@ -267,10 +266,10 @@ async def on_disk(tmp_path, open_service, close_service):
         yield bench, folder, stack.aclose
 
 
-async def run_with(bench, prompts, run_id, finished, engine, **fields):
+async def run_with(bench, prompts, run_id, finished, engine, *, application="chat"):
     """One whole run of a client that lets out of prompts what ``prompts`` says."""
     client = AsyncClient("", bench.channel, 5.0, prompts)
-    await client.start_run(application="chat", run_id=run_id, prompt=PROMPT, **fields)
+    await client.start_run(application=application, run_id=run_id, prompt=PROMPT)
     await engine.report({"run_id": run_id, "useful_kvtt": 300}, finished=[finished(run_id)])
     await bench.until(lambda: bench.pool.core.run(run_id).num_finished)
     await bench.end_after_grace(run_id)
@@ -294,7 +293,7 @@ async def test_no_prompt_text_is_kept_told_or_logged_unless_it_is_allowed(
         prompts = PromptPolicy(privacy=sent, key=KEY)
         await run_with(bench, prompts, f"r{number}", finished, engine)
     if privacy is Privacy.TEXT:
-        await publish_and_judge(bench)
+        await bench.publish(handmade_model("chat"))
     await bench.service.journal.committed()
     samples = await exported(bench)
     told = b"".join(m.SerializeToString() for m in [*engine.directives, *samples])
@@ -308,13 +307,6 @@ async def test_no_prompt_text_is_kept_told_or_logged_unless_it_is_allowed(
     assert has_left_a_trace(folder) == is_allowed
     printed = capfd.readouterr()
     assert SECRET not in printed.out + printed.err
-
-
-async def publish_and_judge(bench):
-    request = training_pb2.PublishModelRequest(
-        application="chat", artefact=artefact.to_bytes(handmade_model("chat"))
-    )
-    await bench.training.PublishModel(request)
 
 
 @pytest.mark.parametrize(
@@ -359,10 +351,7 @@ async def test_prompts_of_the_default_application_go_when_it_is_declared_without
     bench, folder, close = on_disk
     engine = bench.engine()
     await engine.join()
-    await bench.start("r1", prompt_text=PROMPT)
-    await engine.report({"run_id": "r1", "useful_kvtt": 300}, finished=[finished("r1")])
-    await bench.until(lambda: bench.pool.core.run("r1").num_finished)
-    await bench.end_after_grace("r1")
+    await run_with(bench, PromptPolicy(), "r1", finished, engine, application="")
     await bench.service.journal.committed()
     assert has_left_a_trace(folder)
     await bench.declare("default", privacy=PRIVACY_CODES[privacy])
@@ -385,7 +374,7 @@ async def test_a_stricter_setting_deletes_what_was_kept_before(on_disk, finished
     engine = bench.engine()
     await engine.join()
     await run_with(bench, PromptPolicy(), "ended", finished, engine)
-    await publish_and_judge(bench)
+    await bench.publish(handmade_model("chat"))
     assert has_left_a_trace(folder)
     await bench.start("open", "chat", prompt_text=PROMPT)
     await bench.declare("chat", privacy=admin_pb2.PRIVACY_HASHED)
@@ -511,7 +500,7 @@ async def test_samples_of_a_commit_under_way_lose_their_prompts_and_come_once(
 async def test_a_model_made_of_words_is_refused_where_there_is_no_text(bench, privacy):
     await bench.declare("chat", privacy=PRIVACY_CODES[privacy])
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await publish_and_judge(bench)
+        await bench.publish(handmade_model("chat"))
     assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "privacy" in error.value.details()
     assert not list((await bench.training.ListModels(training_pb2.ListModelsRequest())).models)
@@ -528,7 +517,7 @@ async def test_a_switch_while_a_model_is_judged_refuses_it(bench, monkeypatch):
 
     monkeypatch.setattr(keeper, "_judge", switch_and_judge)
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await publish_and_judge(bench)
+        await bench.publish(handmade_model("chat"))
     assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "chat" not in bench.service.parts("default").predictor.models
 
@@ -611,17 +600,13 @@ async def test_hashed_prompts_train_a_model_that_predicts_hashed_prompts(bench):
     trained = await asyncio.to_thread(
         train_and_judge, samples, settings=TrainingSettings(max_steps=150)
     )
-    request = training_pb2.PublishModelRequest(
-        application="chat",
-        artefact=artefact.to_bytes(trained.model),
-        held_out=[
-            training_pb2.HeldOutRun(
-                run_id=run.run_id, cost_kvtt=run.cost_kvtt, predicted_kvtt=run.predicted_kvtt
-            )
-            for run in trained.held_out
-        ],
-    )
-    answer = await bench.training.PublishModel(request)
+    held_out = [
+        training_pb2.HeldOutRun(
+            run_id=run.run_id, cost_kvtt=run.cost_kvtt, predicted_kvtt=run.predicted_kvtt
+        )
+        for run in trained.held_out
+    ]
+    answer = await bench.publish(trained.model, held_out=held_out)
     assert answer.is_active, answer.reason
     client = AsyncClient("", bench.channel, 5.0, prompts)
     costs = {}

@@ -60,10 +60,7 @@ async def test_the_model_of_the_default_application_predicts_for_who_names_none(
     bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
     await bench.declare("default")
     model = handmade_model("default")
-    request = training_pb2.PublishModelRequest(
-        application="default", artefact=artefact.to_bytes(model)
-    )
-    await bench.training.PublishModel(request)
+    await bench.publish(model)
     run = await bench.start("r1", prompt_text=PROMPT)
     assert run.application == "default"
     assert run.estimate.source == common_pb2.ESTIMATE_SOURCE_MODEL
@@ -76,7 +73,7 @@ async def test_a_prompt_of_a_run_that_an_engine_has_named_is_predicted_by_its_mo
     """The engine meets the run's header first; the client tells the prompt and no more."""
     bench.service.options = type(bench.service.options)(prediction_deadline_s=5)
     await bench.declare("chat")
-    await publish(bench, artefact.to_bytes(small_model))
+    await bench.publish(small_model)
     engine = bench.engine()
     await engine.join()
     await engine.report(new=[engine_pb2.NewRun(run_id="r1", application="chat")])
